@@ -1,0 +1,1 @@
+//! File and environment to one resolved configuration.

@@ -1,0 +1,1 @@
+//! The decision core: pure, deterministic, without I/O or a clock.

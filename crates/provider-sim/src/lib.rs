@@ -1,0 +1,1 @@
+//! Simulated providers on real sockets with scripted faults.

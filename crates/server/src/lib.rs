@@ -1,0 +1,1 @@
+//! The pipeline: from an accepted request to a settled one.

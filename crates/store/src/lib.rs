@@ -1,0 +1,1 @@
+//! Live state and durable records: traits and the memory backend.

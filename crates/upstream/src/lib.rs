@@ -1,0 +1,1 @@
+//! Moves bytes to and from providers: pool, TLS, limits per phase.

@@ -1,0 +1,2 @@
+//! Pointsman.
+fn main() {}
