@@ -1,0 +1,210 @@
+//! What may serve: targets, the models they serve, and the routes that lead to them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::policy::{
+    Budget, HealthPolicy, OnMismatch, Profile, RetryPolicy, Strategy, StreamPolicy, SubstitutionPolicy, TimeOverrides,
+};
+
+/// A target's place in its [`Catalog`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetIndex(pub usize);
+
+/// What a model costs, in millionths of a US dollar per million tokens (so 1.0 USD per million is 1,000,000).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// Per million input tokens.
+    pub input: u64,
+    /// Per million output tokens.
+    pub output: u64,
+}
+
+/// How much structure a model can promise for its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StructuredOutput {
+    /// None.
+    No,
+    /// A JSON object of any shape.
+    JsonObject,
+    /// A given JSON Schema.
+    JsonSchema,
+}
+
+/// What is known of a model. `None` is unknown: it fails a route's `requires` and passes otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Model {
+    /// Prompt and output together, in tokens.
+    pub context_window: Option<u64>,
+    /// Output, in tokens.
+    pub max_output: Option<u64>,
+    /// Input modalities: `text`, `image`, `audio`, `file`.
+    pub modalities: Option<BTreeSet<String>>,
+    /// Function tools.
+    pub tools: Option<bool>,
+    /// Several tool calls in one turn.
+    pub parallel_tool_calls: Option<bool>,
+    /// Structured output.
+    pub structured_output: Option<StructuredOutput>,
+    /// Whether it thinks before it speaks.
+    pub reasoning: Option<bool>,
+    /// Whether a conversation may end with an assistant message to be continued.
+    pub prefill: Option<bool>,
+    /// What it costs; unknown is never zero.
+    pub price: Option<Price>,
+}
+
+/// A target's own admission limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TargetLimits {
+    /// Requests per minute.
+    pub rpm: Option<u32>,
+    /// Tokens per minute.
+    pub tpm: Option<u64>,
+    /// Requests in flight.
+    pub concurrency: Option<u32>,
+}
+
+/// What the operator states about data handling at a target. `None` is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataTerms {
+    /// Zero retention.
+    pub zero_retention: Option<bool>,
+    /// Used for training.
+    pub training: Option<bool>,
+}
+
+/// One place that serves one model: provider + endpoint + account + upstream model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Its id in the configuration; health survives a reload under the same id.
+    pub name: String,
+    /// The provider's name in the configuration (`openai`, `azure`, …): wildcard names and preferences use it.
+    pub provider: String,
+    /// The logical model; `None` is a wildcard, which serves any model of its provider.
+    pub model: Option<String>,
+    /// What the provider calls the model, where that is not its logical name.
+    pub upstream_model: Option<String>,
+    /// The failure domain `scheme://host:port`.
+    pub endpoint: String,
+    /// The failure domain of the credential. Targets with the same credential at the same endpoint share it. Never the
+    /// credential itself.
+    pub account: String,
+    /// Changes whenever `base_url`, `upstream_model` or the account does: its domains then start afresh.
+    pub identity: String,
+    /// Region, as the operator names it.
+    pub region: Option<String>,
+    /// Data handling.
+    pub data: DataTerms,
+    /// Free labels.
+    pub tags: BTreeSet<String>,
+    /// Lower first.
+    pub priority: u32,
+    /// Share among its equivalents for `weighted`.
+    pub weight: u32,
+    /// Its own admission limits.
+    pub limits: TargetLimits,
+    /// Its own time limits.
+    pub times: TimeOverrides,
+    /// Needs a credential that the caller brings.
+    pub caller_key: bool,
+    /// Its stream carries everything that a plain answer does, so that plain answers may be gathered from it.
+    pub stream_carries_everything: bool,
+}
+
+/// What a route requires of whichever target serves it. `None` and empty require nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contract {
+    /// Input modalities.
+    pub modalities: BTreeSet<String>,
+    /// Function tools.
+    pub tools: bool,
+    /// Several tool calls in one turn.
+    pub parallel_tool_calls: bool,
+    /// Structured output.
+    pub structured_output: Option<StructuredOutput>,
+    /// Smallest context window, in tokens.
+    pub context_window_min: Option<u64>,
+    /// Smallest maximum output, in tokens.
+    pub max_output_tokens_min: Option<u64>,
+}
+
+/// What governs requests: a route's own settings, or the defaults for plain models.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Governance {
+    /// The profile that the budget started from.
+    pub profile: Profile,
+    /// Time, attempts, money.
+    pub budget: Budget,
+    /// Order inside a tier.
+    pub strategy: Strategy,
+    /// Same-target retries.
+    pub retry: RetryPolicy,
+    /// Other models.
+    pub substitution: SubstitutionPolicy,
+    /// Release of streams.
+    pub stream: StreamPolicy,
+    /// Reaction of health.
+    pub health: HealthPolicy,
+    /// What whichever target serves must keep.
+    pub requires: Contract,
+    /// The provider answered with another model than asked.
+    pub on_model_mismatch: OnMismatch,
+}
+
+/// A versioned name that clients put in `model`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Its name.
+    pub name: String,
+    /// Its version, reported as `name@version`.
+    pub version: u32,
+    /// The first is the contract's own; the rest are substitutions, in order.
+    pub models: Vec<String>,
+    /// Its settings.
+    pub governance: Governance,
+}
+
+/// Everything that may serve: one immutable snapshot of the configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalog {
+    /// All targets; a [`TargetIndex`] points into it.
+    pub targets: Vec<Target>,
+    /// What is known of models, by logical name.
+    pub models: BTreeMap<String, Model>,
+    /// All routes, by name.
+    pub routes: BTreeMap<String, Route>,
+    /// For plain models, and where a route says nothing.
+    pub defaults: Governance,
+}
+
+impl Catalog {
+    /// The target at this place.
+    pub fn target(&self, index: TargetIndex) -> Option<&Target> {
+        self.targets.get(index.0)
+    }
+
+    /// The target of this name.
+    pub fn find(&self, name: &str) -> Option<TargetIndex> {
+        self.targets.iter().position(|t| t.name == name).map(TargetIndex)
+    }
+
+    /// Whether any target serves this logical model.
+    pub fn serves(&self, model: &str) -> bool {
+        self.targets.iter().any(|t| t.model.as_deref() == Some(model))
+    }
+
+    /// All names that a client may ask for: routes, then models, each once. Wildcards are `provider/*`.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.routes.keys().cloned().collect();
+        let mut seen: BTreeSet<String> = names.iter().cloned().collect();
+        for t in &self.targets {
+            let name = t.model.clone().unwrap_or_else(|| alloc::format!("{}/*", t.provider));
+            if seen.insert(name.clone()) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
