@@ -1,2 +1,80 @@
-//! Project tasks.
-fn main() {}
+//! The task runner, called as `cargo xtask <verb>`.
+//!
+//! One verb per thing that a contributor or the gate does, so that both do the same:
+//!
+//! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`test`]).
+//! - `tidy`: the rules that no compiler checks ([`tidy`]).
+//! - `deny`: licences, sources and banned crates ([`policy`]).
+//! - `ci`: the gate, `.ci/run`.
+
+mod outcome;
+mod policy;
+mod process;
+mod python;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "\
+usage: cargo xtask <verb>
+
+  test [--fast] [FILTER]  run every test: tidy, the workspace, doc tests, the client SDK suites
+                          --fast leaves out doc tests and SDK suites; FILTER keeps tests whose name contains it
+  tidy                    check the rules that no compiler checks
+  deny                    check licences, sources and banned crates
+  ci                      run the gate, .ci/run";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one verb; `false` means that it ran and found something wrong.
+fn run(arguments: &[String]) -> Result<bool> {
+    let root = workspace_root()?;
+    let Some((verb, rest)) = arguments.split_first() else {
+        println!("{USAGE}");
+        return Ok(true);
+    };
+    match verb.as_str() {
+        "test" => test::run(&root, &test::Options::parse(rest)?),
+        "tidy" => alone(rest).and_then(|()| tidy::run(&root)),
+        "deny" => alone(rest).and_then(|()| policy::run(&root)),
+        "ci" => alone(rest).and_then(|()| gate(&root)),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        unknown => bail!("there is no verb `{unknown}`\n\n{USAGE}"),
+    }
+}
+
+fn alone(rest: &[String]) -> Result<()> {
+    match rest.first() {
+        None => Ok(()),
+        Some(extra) => bail!("`{extra}` is one argument too many\n\n{USAGE}"),
+    }
+}
+
+/// The gate is a shell script, so that a machine that has built nothing yet can run it; here it is only called.
+fn gate(root: &Path) -> Result<bool> {
+    let status =
+        Command::new(root.join(".ci/run")).current_dir(root).status().context(".ci/run did not start")?;
+    Ok(status.success())
+}
+
+fn workspace_root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(Path::to_path_buf).context("xtask must lie one folder below the workspace root")
+}

@@ -1,0 +1,151 @@
+//! `cargo xtask test`: the one test command.
+//!
+//! It runs every part, also after one has failed, and ends with a line per part and the totals. A part that cannot run
+//! is a failed part that says why; what `--fast` leaves out is named.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::outcome::{Part, Tally, closing_lines};
+use crate::process::{Heard, cargo, listen, on_path, succeed};
+use crate::{python, tidy};
+
+/// What to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Leave out doc tests and SDK suites.
+    fast: bool,
+    /// Only tests whose name contains this.
+    filter: Option<String>,
+}
+
+impl Options {
+    /// # Errors
+    /// An unknown flag or a second filter.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        for argument in arguments {
+            match argument.as_str() {
+                "--fast" => options.fast = true,
+                flag if flag.starts_with('-') => {
+                    bail!("`test` knows no `{flag}`, only --fast and one FILTER")
+                }
+                _ if options.filter.is_some() => {
+                    bail!("`test` takes one FILTER; `{argument}` is a second one")
+                }
+                filter => options.filter = Some(filter.to_owned()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the parts; `false` if one of them failed.
+///
+/// # Errors
+/// Nothing matched the filter.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
+    let filter = options.filter.as_deref();
+    let mut parts = vec![part("tidy", || tidy_part(root)), part("rust tests", || heard(rust(root, filter)))];
+    if options.fast {
+        println!("test: --fast leaves out the doc tests and the SDK suites");
+    } else {
+        parts.push(part("doc tests", || heard(doc(root, filter))));
+        parts.push(part("Python SDK", || heard(python_sdk(root, filter))));
+    }
+    println!("\n{}", closing_lines(&parts));
+    if let Some(filter) = filter
+        && parts.iter().map(|part| part.tally.passed + part.tally.failed).sum::<u64>() == 0
+    {
+        bail!("no test has `{filter}` in its name");
+    }
+    Ok(parts.iter().all(|part| part.ok))
+}
+
+type Ended = Result<(bool, Tally, String)>;
+
+fn part(name: &'static str, run: impl FnOnce() -> Ended) -> Part {
+    println!("\n=== {name} ===");
+    let since = Instant::now();
+    let (ok, tally, note) = run().unwrap_or_else(|error| {
+        eprintln!("{name}: {error:#}");
+        (false, Tally::default(), format!("could not run: {error}"))
+    });
+    Part { name, ok, took: since.elapsed(), tally, note }
+}
+
+fn tidy_part(root: &Path) -> Ended {
+    let ok = tidy::run(root)?;
+    let note = if ok { "nothing to say" } else { "see its findings above" };
+    Ok((ok, Tally::default(), note.to_owned()))
+}
+
+fn heard(heard: Result<Heard>) -> Ended {
+    heard.map(|heard| (heard.status.success(), heard.tally, heard.note()))
+}
+
+/// The workspace's own tests: with nextest where it is installed (faster, a process per test), else with cargo alone.
+fn rust(root: &Path, filter: Option<&str>) -> Result<Heard> {
+    let mut command = cargo(root);
+    if on_path("cargo-nextest").is_some() {
+        command.args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass"]);
+    } else {
+        command.args(["test", "--workspace", "--tests", "--no-fail-fast"]);
+    }
+    command.args(filter);
+    listen(&mut command)
+}
+
+fn doc(root: &Path, filter: Option<&str>) -> Result<Heard> {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--"]).args(filter);
+    listen(&mut command)
+}
+
+/// The official Python SDK against the real binary.
+fn python_sdk(root: &Path, filter: Option<&str>) -> Result<Heard> {
+    let suite = root.join("clients/python");
+    let bin = python::environment(&root.join("target/clients/python"), &suite.join("requirements.txt"))?;
+    let gateway = build_gateway(root)?;
+    let mut command = Command::new(bin.join("python"));
+    command.args(["-m", "pytest"]).args(filter.iter().flat_map(|name| ["-k", name])).current_dir(&suite);
+    command.env("POINTSMAN_BIN", gateway).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut heard = listen(&mut command)?;
+    // pytest calls "no test matched" a failure of its own (5); here another part may have matched.
+    if filter.is_some() && heard.status.code() == Some(5) {
+        heard = Heard { status: std::process::ExitStatus::default(), ..heard };
+    }
+    Ok(heard)
+}
+
+fn build_gateway(root: &Path) -> Result<PathBuf> {
+    succeed(cargo(root).args(["build", "--package", "pointsman"])).context("the gateway does not build")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let gateway = root.join(target).join("debug/pointsman");
+    if !gateway.is_file() {
+        bail!("the gateway was built, but {} is not there", gateway.display());
+    }
+    Ok(gateway)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    fn parse(arguments: &[&str]) -> Option<Options> {
+        Options::parse(&arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>()).ok()
+    }
+
+    #[test]
+    fn options_are_a_flag_and_one_filter_in_any_order() {
+        let both = Some(Options { fast: true, filter: Some("breaker".to_owned()) });
+        assert_eq!(parse(&[]), Some(Options::default()));
+        assert_eq!(parse(&["--fast", "breaker"]), both);
+        assert_eq!(parse(&["breaker", "--fast"]), both);
+        assert_eq!(parse(&["--slow"]), None);
+        assert_eq!(parse(&["one", "two"]), None);
+    }
+}
