@@ -1,1 +1,34 @@
-//! Simulated providers on real sockets with scripted faults.
+//! A simulated Chat Completions provider on real sockets, with scripted faults.
+//!
+//! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does; a [`Script`] says how the next
+//! request is answered, from a healthy stream to a connection reset before the headers. The HTTP/1.1 server side
+//! is written by hand ([`Sim`] must be able to break HTTP in ways that a correct server library refuses to), the
+//! rest is data:
+//!
+//! - [`Script`] describes one answer, and is also the JSON that the control endpoint takes;
+//! - `plan` turns a script and a request into [steps](plan::Step): bytes to send, waits, the way it ends;
+//! - `connection` runs the steps on a socket, and notices when the client leaves;
+//! - `state` holds the rules (queue, per model, schedule, default), counts and what was received.
+//!
+//! Everything is deterministic: ids count up from 1, words come from the seed, delays use tokio's clock.
+
+mod answer;
+mod catalogue;
+mod connection;
+mod control;
+mod names;
+mod plan;
+mod request;
+mod script;
+mod sim;
+mod sse;
+mod state;
+
+pub use catalogue::Guidance;
+pub use names::{UnknownScript, script_from_name, script_names};
+pub use request::Received;
+pub use script::{
+    Answer, BrokenEvent, Connection, Fault, FixedReply, LineEnd, Pace, Phase, Reasoning, Schedule, Script,
+    ToolCall, UsageShape, Wire,
+};
+pub use sim::{Sim, SimConfig, WaitTimedOut};
