@@ -1,0 +1,136 @@
+//! Which origins are reached through a proxy, by the environment variables that curl and most tools read.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+
+use crate::origin::Origin;
+
+/// Rules that say which origins are reached through which proxy.
+///
+/// Loopback, link-local and private addresses, and `localhost`, are reached directly: a self-hosted model server is
+/// rarely behind the proxy that leads to the internet. An entry of `NO_PROXY` that begins with `!` names an exception:
+/// `NO_PROXY="!10.1.2.3,!gpu.localhost"` sends these through the proxy all the same.
+#[derive(Clone, Default)]
+pub struct ProxyConfig {
+    matcher: Option<Arc<Matcher>>,
+    named: Arc<[String]>,
+}
+
+/// A proxy that serves one origin.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    intercept: Intercept,
+}
+
+impl ProxyConfig {
+    /// No proxy for anything.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, each in upper or lower case. `HTTP_PROXY` in upper
+    /// case is ignored if `REQUEST_METHOD` is set, since a CGI client could then forge it.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let under_cgi = std::env::var_os("REQUEST_METHOD").is_some();
+        Self::from_vars(|name| match name {
+            "HTTP_PROXY" if under_cgi => None,
+            _ => std::env::var(name).ok(),
+        })
+    }
+
+    /// Like [`ProxyConfig::from_env`], from any source of variables.
+    #[must_use]
+    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Self {
+        let either = |upper: &str| {
+            let lower = upper.to_ascii_lowercase();
+            let found = var(upper).filter(|value| !value.is_empty()).or_else(|| var(&lower));
+            found.unwrap_or_default().trim().to_owned()
+        };
+        let (all, http, https) = (either("ALL_PROXY"), either("HTTP_PROXY"), either("HTTPS_PROXY"));
+        if all.is_empty() && http.is_empty() && https.is_empty() {
+            return Self::none();
+        }
+        let no_proxy = either("NO_PROXY");
+        let entries = || no_proxy.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        let direct: Vec<&str> = entries().filter(|entry| !entry.starts_with('!')).collect();
+        let named = entries().filter_map(|entry| entry.strip_prefix('!')).map(str::to_ascii_lowercase);
+        let named = named.collect();
+        let matcher = Matcher::builder().all(all).http(http).https(https).no(direct.join(",")).build();
+        Self { matcher: Some(Arc::new(matcher)), named }
+    }
+
+    pub(crate) fn proxy_for(&self, origin: &Origin) -> Option<Proxy> {
+        let matcher = self.matcher.as_ref()?;
+        let named = self.named.iter().any(|name| name == origin.host());
+        if !named && is_local(origin) {
+            return None;
+        }
+        let uri = origin.to_string().parse::<Uri>().ok()?;
+        matcher.intercept(&uri).map(|intercept| Proxy { intercept })
+    }
+}
+
+impl fmt::Debug for ProxyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Proxy URLs hold credentials.
+        f.debug_struct("ProxyConfig").field("set", &self.matcher.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    pub(crate) fn uri(&self) -> &Uri {
+        self.intercept.uri()
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        self.uri().host().unwrap_or_default().trim_matches(['[', ']'])
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        let default = match self.uri().scheme_str() {
+            Some("https") => 443,
+            Some("http") => 80,
+            _ => 1080,
+        };
+        self.uri().port_u16().unwrap_or(default)
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        self.uri().scheme_str() == Some("https")
+    }
+
+    /// `socks5` resolves the name here, `socks5h` at the proxy.
+    pub(crate) fn socks(&self) -> bool {
+        self.uri().scheme_str().is_some_and(|scheme| scheme.starts_with("socks"))
+    }
+
+    pub(crate) fn basic_auth(&self) -> Option<&HeaderValue> {
+        self.intercept.basic_auth()
+    }
+
+    pub(crate) fn raw_auth(&self) -> Option<(&str, &str)> {
+        self.intercept.raw_auth()
+    }
+}
+
+fn is_local(origin: &Origin) -> bool {
+    match origin.ip() {
+        Some(ip) => is_local_address(ip),
+        None => origin.host() == "localhost" || origin.host().ends_with(".localhost"),
+    }
+}
+
+fn is_local_address(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => {
+            v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_unspecified()
+        }
+    }
+}
