@@ -1,1 +1,23 @@
 //! Bytes to meaning and back: framing, codecs, error envelopes, classification.
+//!
+//! This crate is synchronous and pure. It knows no sockets, no clock, no randomness and nothing of the other
+//! crates: time comes in as an argument, bytes come in as slices. What it offers:
+//!
+//! - [`sse`]: server-sent events, both directions.
+//! - [`envelope`]: what the gateway must know of a client's request, read in one forward pass.
+//! - [`passthrough`]: a client's own bytes, changed only where a target needs it.
+//! - [`chat`]: the Chat Completions dialect: the tap over a stream, gathering, checking a plain answer.
+//! - [`error`]: error bodies, read leniently and written strictly.
+//! - [`classify`]: what kind of failure an answer is; one table per provider.
+//! - [`guidance`]: what a provider says about when to come back.
+//! - [`provider`]: providers as rows of data.
+
+pub mod chat;
+pub mod classify;
+pub mod envelope;
+pub mod error;
+pub mod guidance;
+mod json;
+pub mod passthrough;
+pub mod provider;
+pub mod sse;

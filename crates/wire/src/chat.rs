@@ -1,0 +1,53 @@
+//! The `chat` dialect: OpenAI Chat Completions and everything that calls itself compatible.
+
+mod completion;
+mod gather;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+pub use completion::{BadCompletion, CompletionFacts, check_completion};
+pub use gather::{Gather, GatherError};
+pub use stream::{ChunkFacts, ChunkKind, StreamDecoder};
+pub use usage::Usage;
+
+/// A sign of life that every official SDK's parser takes: a comment.
+#[must_use]
+pub fn heartbeat() -> &'static [u8] {
+    b": ping\n\n"
+}
+
+/// The end of a complete stream.
+#[must_use]
+pub fn done_event() -> &'static [u8] {
+    b"data: [DONE]\n\n"
+}
+
+/// Adds a top-level `pointsman` member with the value `pointsman_json` to a chunk, at its end; the chunk's own
+/// bytes stay. Data that is no JSON object comes back as it is.
+#[must_use]
+pub fn add_disclosure(data: &[u8], pointsman_json: &str) -> Bytes {
+    let trimmed = data.trim_ascii();
+    let Some(inner) = trimmed.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}")) else {
+        return Bytes::copy_from_slice(data);
+    };
+    let mut out = BytesMut::with_capacity(trimmed.len() + pointsman_json.len() + 16);
+    out.put_u8(b'{');
+    out.put_slice(inner);
+    if !inner.trim_ascii().is_empty() {
+        out.put_u8(b',');
+    }
+    out.put_slice(b"\"pointsman\":");
+    out.put_slice(pointsman_json.as_bytes());
+    out.put_u8(b'}');
+    out.freeze()
+}
+
+/// Finish reasons by which providers say that they broke off: a failure, not an end. OpenRouter and vLLM say
+/// `error`, DeepSeek says `insufficient_system_resource`.
+pub(crate) fn is_failure(finish_reason: &str) -> bool {
+    matches!(finish_reason, "error" | "insufficient_system_resource")
+}

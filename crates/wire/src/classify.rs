@@ -1,0 +1,108 @@
+//! What kind of failure an answer is.
+//!
+//! Each provider has one table of rows, read from the top; the first row that fits decides. The order is: what
+//! the body says by code or type, then what its message says, then the status. A status alone is never trusted
+//! while the body says more: 400 and 429 mean very different things.
+
+mod evidence;
+mod row;
+mod rows;
+pub(crate) mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::error::UpstreamError;
+use crate::guidance;
+use crate::provider::Provider;
+
+pub use crate::guidance::Headers;
+use evidence::Evidence;
+pub use tables::Table;
+
+/// The kinds of failure that an answer can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureClass {
+    /// Too many requests or tokens for now.
+    RateLimit,
+    /// The account's money or allowance is spent; waiting a little does not help.
+    QuotaExhausted,
+    /// The provider has no capacity right now.
+    Overloaded,
+    /// The provider failed.
+    ServerError,
+    /// An answer that is none: HTML, an empty body, no choices.
+    BadResponse,
+    /// The credential is refused.
+    Auth,
+    /// The credential is good, but not for this.
+    Permission,
+    /// The provider does not have this model or deployment.
+    ModelNotFound,
+    /// This target refuses something that another may accept: a parameter, a feature, a size.
+    Unsupported,
+    /// The prompt is too long for the model.
+    ContextOverflow,
+    /// The request is wrong, for whoever reads it.
+    InvalidRequest,
+    /// The provider's content policy refuses the request.
+    Policy,
+    /// The provider gave up waiting.
+    Timeout,
+    /// The request was cancelled.
+    Cancelled,
+    /// Nothing of the above. A 5xx never is.
+    Unknown,
+}
+
+/// The outcome of a classification.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classified {
+    /// The kind.
+    pub class: FailureClass,
+    /// Which row decided, in words; for `explain` and the log. Holds nothing of the answer.
+    pub rule: &'static str,
+    /// The provider's error, if its body has one.
+    pub error: Option<UpstreamError>,
+    /// How long the provider asks to wait. Not capped.
+    pub retry_after: Option<Duration>,
+}
+
+/// Classifies an answer that is no success.
+///
+/// `status` is `None` for an error event in a stream that began with 200. A 2xx status with a body that is no
+/// error is [`FailureClass::BadResponse`]: call this only after the body was found not to be a good answer.
+/// `body` may be cut; only [`crate::error::MAX_ERROR_BODY`] bytes of it are read.
+#[must_use]
+pub fn classify(
+    provider: &Provider,
+    status: Option<u16>,
+    headers: &dyn Headers,
+    body: &[u8],
+    unix_now_ms: i64,
+) -> Classified {
+    decide(provider, status, headers, UpstreamError::parse(body), unix_now_ms)
+}
+
+/// Classifies an error that came inside a stream, or in a body with a success status.
+#[must_use]
+pub fn classify_error(provider: &Provider, error: &UpstreamError, unix_now_ms: i64) -> Classified {
+    decide(provider, None, &[], Some(error.clone()), unix_now_ms)
+}
+
+fn decide(
+    provider: &Provider,
+    status: Option<u16>,
+    headers: &dyn Headers,
+    error: Option<UpstreamError>,
+    unix_now_ms: i64,
+) -> Classified {
+    let message = error.as_ref().map(|error| error.message.as_str());
+    let extra = error.as_ref().map(|error| &error.extra);
+    let retry_after = guidance::retry_after_of_error(headers, message, extra, unix_now_ms);
+    let evidence = Evidence::new(status, error.as_ref(), retry_after);
+    let row = provider.table.rows().find(|row| row.fits(&evidence));
+    let (class, rule) = row.map_or((FailureClass::Unknown, "nothing fits"), |row| (row.class, row.rule));
+    Classified { class, rule, error, retry_after }
+}

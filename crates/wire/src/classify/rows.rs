@@ -1,0 +1,8 @@
+//! The rows themselves.
+
+pub(super) mod azure;
+pub(super) mod groq;
+pub(super) mod hosted;
+pub(super) mod openrouter;
+pub(super) mod self_hosted;
+pub(super) mod shared;

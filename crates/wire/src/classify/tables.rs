@@ -1,0 +1,35 @@
+//! One table per provider: its own rows, then those that all share.
+
+use super::row::Row;
+use super::rows::{azure, groq, hosted, openrouter, self_hosted, shared};
+
+/// The rows of one provider, in their order.
+#[derive(Debug, Clone, Copy)]
+pub struct Table(&'static [&'static [Row]]);
+
+impl Table {
+    /// All rows, from the top.
+    pub(super) fn rows(self) -> impl Iterator<Item = &'static Row> {
+        self.0.iter().copied().flatten()
+    }
+}
+
+macro_rules! table {
+    ($name:ident, $($own:path),*) => {
+        pub(crate) const $name: Table =
+            Table(&[$($own,)* shared::CODES, shared::PHRASES, shared::GENERAL_CODES, shared::STATUS]);
+    };
+}
+
+table!(OPENAI,);
+table!(AZURE, azure::ROWS);
+// An unknown server: all the self-hosted ones' own words, which do not contradict each other.
+table!(COMPATIBLE, self_hosted::LLAMA_CPP, self_hosted::VLLM, self_hosted::OLLAMA, hosted::GOOGLE);
+table!(VLLM, self_hosted::VLLM);
+table!(LLAMA_CPP, self_hosted::LLAMA_CPP);
+table!(SGLANG, self_hosted::VLLM);
+table!(OLLAMA, self_hosted::OLLAMA);
+table!(OPENROUTER, openrouter::ROWS);
+table!(GROQ, groq::ROWS);
+table!(DEEPSEEK, hosted::DEEPSEEK);
+table!(MISTRAL, hosted::MISTRAL);

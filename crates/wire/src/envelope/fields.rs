@@ -1,0 +1,149 @@
+//! The top-level fields of a Chat Completions request.
+
+/// A field that the gateway reads. One that comes twice is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    Model,
+    Messages,
+    Stream,
+    StreamOptions,
+    Models,
+    Provider,
+    MaxTokens,
+    MaxCompletionTokens,
+    N,
+    Tools,
+    Functions,
+    ParallelToolCalls,
+    ResponseFormat,
+    ReasoningEffort,
+    Reasoning,
+    Thinking,
+    Logprobs,
+    TopLogprobs,
+    Modalities,
+    Audio,
+    PromptCacheKey,
+    SafetyIdentifier,
+    User,
+}
+
+impl Field {
+    const ALL: [(Self, &'static str); 23] = [
+        (Self::Model, "model"),
+        (Self::Messages, "messages"),
+        (Self::Stream, "stream"),
+        (Self::StreamOptions, "stream_options"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::MaxTokens, "max_tokens"),
+        (Self::MaxCompletionTokens, "max_completion_tokens"),
+        (Self::N, "n"),
+        (Self::Tools, "tools"),
+        (Self::Functions, "functions"),
+        (Self::ParallelToolCalls, "parallel_tool_calls"),
+        (Self::ResponseFormat, "response_format"),
+        (Self::ReasoningEffort, "reasoning_effort"),
+        (Self::Reasoning, "reasoning"),
+        (Self::Thinking, "thinking"),
+        (Self::Logprobs, "logprobs"),
+        (Self::TopLogprobs, "top_logprobs"),
+        (Self::Modalities, "modalities"),
+        (Self::Audio, "audio"),
+        (Self::PromptCacheKey, "prompt_cache_key"),
+        (Self::SafetyIdentifier, "safety_identifier"),
+        (Self::User, "user"),
+    ];
+
+    pub(crate) fn of(key: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, name)| *name == key).map(|(field, _)| *field)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(field, _)| *field == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// Fields that pass through unread: OpenAI's documented ones, then the extras of vendors.
+const PASSED: &[&str] = &[
+    "function_call",
+    "tool_choice",
+    "temperature",
+    "top_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "stop",
+    "seed",
+    "logit_bias",
+    "verbosity",
+    "prediction",
+    "web_search_options",
+    "service_tier",
+    "store",
+    "metadata",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "moderation",
+    // vLLM, SGLang
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "length_penalty",
+    "stop_token_ids",
+    "include_stop_str_in_output",
+    "ignore_eos",
+    "min_tokens",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "truncate_prompt_tokens",
+    "echo",
+    "add_generation_prompt",
+    "continue_final_message",
+    "add_special_tokens",
+    "documents",
+    "chat_template",
+    "chat_template_kwargs",
+    "structured_outputs",
+    "thinking_token_budget",
+    "include_reasoning",
+    "separate_reasoning",
+    "priority",
+    "cache_salt",
+    "request_id",
+    "rid",
+    // llama.cpp, Ollama
+    "reasoning_format",
+    "cache_prompt",
+    "grammar",
+    "json_schema",
+    "typical_p",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "samplers",
+    "id_slot",
+    "timings_per_token",
+    "keep_alive",
+    "options",
+    "think",
+    // OpenRouter, Groq, Mistral, DeepSeek, xAI
+    "route",
+    "transforms",
+    "plugins",
+    "usage",
+    "session_id",
+    "top_a",
+    "search_settings",
+    "safe_prompt",
+    "random_seed",
+    "prompt_mode",
+    "prefix",
+    "search_parameters",
+    "enable_thinking",
+    "thinking_budget",
+];
+
+/// Whether a field that the gateway does not read is at least known.
+pub(crate) fn is_passed(key: &str) -> bool {
+    PASSED.contains(&key)
+}

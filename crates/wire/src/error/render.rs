@@ -1,0 +1,77 @@
+//! Errors in the `chat` dialect, for clients.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::{Map, Value};
+
+use super::UpstreamError;
+
+/// What an error body shall say. An absent value is written as `null`.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorView<'a> {
+    /// The sentence.
+    pub message: &'a str,
+    /// `type`.
+    pub kind: Option<&'a str>,
+    /// `param`.
+    pub param: Option<&'a str>,
+    /// `code`.
+    pub code: Option<&'a str>,
+    /// Further fields of the error object. They cannot replace the four above.
+    pub extra: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> From<&'a UpstreamError> for ErrorView<'a> {
+    fn from(error: &'a UpstreamError) -> Self {
+        Self {
+            message: &error.message,
+            kind: error.kind.as_deref(),
+            param: error.param.as_deref(),
+            code: error.code.as_deref(),
+            extra: Some(&error.extra),
+        }
+    }
+}
+
+impl Serialize for ErrorView<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("message", self.message)?;
+        map.serialize_entry("type", &self.kind)?;
+        map.serialize_entry("param", &self.param)?;
+        map.serialize_entry("code", &self.code)?;
+        for (key, value) in self.extra.into_iter().flatten() {
+            if !matches!(key.as_str(), "message" | "type" | "param" | "code") {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    error: &'a ErrorView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointsman: Option<&'a Value>,
+}
+
+/// The body of an error answer: `{"error": {…}, "pointsman": {…}}`.
+#[must_use]
+pub fn chat_error_body(view: &ErrorView<'_>, pointsman: Option<&Value>) -> Vec<u8> {
+    // Strings and JSON values always serialise; the constant only satisfies the type.
+    serde_json::to_vec(&Body { error: view, pointsman })
+        .unwrap_or_else(|_| br#"{"error":{"message":""}}"#.to_vec())
+}
+
+/// The same as one event of a stream: `data: {…}` and a blank line. Nothing may follow it, `[DONE]` neither.
+#[must_use]
+pub fn chat_error_event(view: &ErrorView<'_>, pointsman: Option<&Value>) -> Bytes {
+    let body = chat_error_body(view, pointsman);
+    let mut out = BytesMut::with_capacity(body.len() + 8);
+    out.put_slice(b"data: ");
+    out.put_slice(&body);
+    out.put_slice(b"\n\n");
+    out.freeze()
+}

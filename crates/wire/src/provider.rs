@@ -1,0 +1,246 @@
+//! Providers as rows of data: where they are, how they take a credential, how they differ.
+
+#[cfg(test)]
+mod tests;
+
+use crate::classify::Table;
+use crate::classify::tables;
+use crate::passthrough::MaxTokensName;
+
+/// How the URL of a call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UrlRule {
+    /// `{base}/chat/completions`, the model in the body.
+    ModelInBody {
+        /// The public base URL, if the provider has one.
+        base: Option<&'static str>,
+        /// The path that a base URL gets which has none of its own.
+        path: &'static str,
+    },
+    /// Azure OpenAI: with an API version `{base}/openai/deployments/{deployment}/chat/completions?api-version=…`,
+    /// without one the v1 endpoint `{base}/openai/v1/chat/completions`, the deployment's name in the body.
+    Azure,
+}
+
+/// How a credential is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthScheme {
+    /// `authorization: Bearer …`
+    Bearer,
+    /// A header of its own that holds just the key.
+    ApiKeyHeader {
+        /// The header's name, lower-case.
+        name: &'static str,
+    },
+}
+
+impl AuthScheme {
+    /// The header's name, lower-case.
+    #[must_use]
+    pub fn header(self) -> &'static str {
+        match self {
+            Self::Bearer => "authorization",
+            Self::ApiKeyHeader { name } => name,
+        }
+    }
+
+    /// What stands before the key in the header's value.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Bearer => "Bearer ",
+            Self::ApiKeyHeader { .. } => "",
+        }
+    }
+}
+
+/// One provider.
+#[derive(Debug, Clone, Copy)]
+pub struct Provider {
+    /// Its name in the configuration.
+    pub name: &'static str,
+    /// Where a call goes.
+    pub url: UrlRule,
+    /// How the credential is sent.
+    pub auth: AuthScheme,
+    /// It understands `stream_options.include_usage`, so that the gateway may ask for usage by it.
+    pub stream_usage: bool,
+    /// Its stream carries all that a plain answer does, so that a plain answer may be gathered from it.
+    pub stream_carries_everything: bool,
+    /// The name under which it takes the limit on output tokens; `None` if it takes what clients send.
+    pub max_tokens_name: Option<MaxTokensName>,
+    /// It understands the body's routing preferences (`provider`, `models`) itself.
+    pub takes_preferences: bool,
+    /// What its failures mean.
+    pub table: Table,
+}
+
+/// Why no URL can be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// No base URL is given and the provider has no public one.
+    #[error("the provider '{provider}' needs a base URL")]
+    NoBase {
+        /// The provider's name.
+        provider: &'static str,
+    },
+}
+
+const DEFAULT: Provider = Provider {
+    name: "openai-compatible",
+    url: UrlRule::ModelInBody { base: None, path: "/v1" },
+    auth: AuthScheme::Bearer,
+    // An unknown server may refuse a field that it does not know, with a 400 for every stream.
+    stream_usage: false,
+    stream_carries_everything: false,
+    max_tokens_name: None,
+    takes_preferences: false,
+    table: tables::COMPATIBLE,
+};
+
+const SELF_HOSTED: Provider = Provider { stream_usage: true, stream_carries_everything: true, ..DEFAULT };
+
+static PROVIDERS: &[Provider] = &[
+    Provider {
+        name: "openai",
+        url: UrlRule::ModelInBody { base: Some("https://api.openai.com/v1"), path: "/v1" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        table: tables::OPENAI,
+        ..DEFAULT
+    },
+    Provider {
+        name: "azure",
+        url: UrlRule::Azure,
+        auth: AuthScheme::ApiKeyHeader { name: "api-key" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        table: tables::AZURE,
+        ..DEFAULT
+    },
+    DEFAULT,
+    Provider { name: "vllm", table: tables::VLLM, ..SELF_HOSTED },
+    Provider { name: "llama-cpp", table: tables::LLAMA_CPP, ..SELF_HOSTED },
+    Provider { name: "sglang", table: tables::SGLANG, ..SELF_HOSTED },
+    Provider {
+        name: "ollama",
+        url: UrlRule::ModelInBody { base: Some("http://127.0.0.1:11434/v1"), path: "/v1" },
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::OLLAMA,
+        ..SELF_HOSTED
+    },
+    Provider {
+        name: "openrouter",
+        url: UrlRule::ModelInBody { base: Some("https://openrouter.ai/api/v1"), path: "/api/v1" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        takes_preferences: true,
+        table: tables::OPENROUTER,
+        ..DEFAULT
+    },
+    Provider {
+        name: "groq",
+        url: UrlRule::ModelInBody { base: Some("https://api.groq.com/openai/v1"), path: "/openai/v1" },
+        // It always sends `x_groq.usage`.
+        stream_usage: false,
+        stream_carries_everything: true,
+        table: tables::GROQ,
+        ..DEFAULT
+    },
+    Provider {
+        name: "deepseek",
+        url: UrlRule::ModelInBody { base: Some("https://api.deepseek.com"), path: "" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::DEEPSEEK,
+        ..DEFAULT
+    },
+    Provider {
+        name: "mistral",
+        url: UrlRule::ModelInBody { base: Some("https://api.mistral.ai/v1"), path: "/v1" },
+        // It sends usage with the last chunk anyway, and refuses fields that it does not know.
+        stream_usage: false,
+        stream_carries_everything: true,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::MISTRAL,
+        ..DEFAULT
+    },
+];
+
+/// The provider of this name.
+#[must_use]
+pub fn provider(name: &str) -> Option<&'static Provider> {
+    PROVIDERS.iter().find(|provider| provider.name == name)
+}
+
+/// All providers.
+#[must_use]
+pub fn providers() -> &'static [Provider] {
+    PROVIDERS
+}
+
+const CHAT: &str = "/chat/completions";
+
+impl Provider {
+    /// The public base URL, if the provider has one.
+    #[must_use]
+    pub fn default_base(&self) -> Option<&'static str> {
+        match self.url {
+            UrlRule::ModelInBody { base, .. } => base,
+            UrlRule::Azure => None,
+        }
+    }
+
+    /// The URL of a Chat Completions call.
+    ///
+    /// `base_url` is what an SDK would take; without a path it gets the provider's own (`/v1`). `upstream_model`
+    /// is the deployment's name at Azure. `api_version` matters to Azure alone.
+    ///
+    /// # Errors
+    /// [`UrlError::NoBase`].
+    pub fn chat_url(
+        &self,
+        base_url: Option<&str>,
+        upstream_model: &str,
+        api_version: Option<&str>,
+    ) -> Result<String, UrlError> {
+        let base = base_url.or(self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
+        let base = base.trim_end_matches('/');
+        if base.ends_with(CHAT) {
+            return Ok(base.to_owned());
+        }
+        Ok(match self.url {
+            UrlRule::ModelInBody { path, .. } if has_no_path(base) => format!("{base}{path}{CHAT}"),
+            UrlRule::ModelInBody { .. } => format!("{base}{CHAT}"),
+            UrlRule::Azure => azure_url(base, upstream_model, api_version),
+        })
+    }
+}
+
+fn azure_url(base: &str, deployment: &str, api_version: Option<&str>) -> String {
+    let root = base.strip_suffix("/openai/v1").or_else(|| base.strip_suffix("/openai")).unwrap_or(base);
+    match api_version {
+        Some(version) if !base.ends_with("/openai/v1") => {
+            let (deployment, version) = (encode(deployment), encode(version));
+            format!("{root}/openai/deployments/{deployment}{CHAT}?api-version={version}")
+        }
+        _ => format!("{root}/openai/v1{CHAT}"),
+    }
+}
+
+fn has_no_path(base: &str) -> bool {
+    base.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'))
+}
+
+/// Percent-encodes one path segment or query value (RFC 3986, unreserved characters stay).
+fn encode(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
