@@ -128,7 +128,9 @@ impl FailureKind {
             Self::QuotaExhausted | Self::Auth => Onward::OtherAccount,
             Self::Unsupported | Self::SchemaInvalid => Onward::OtherProvider,
             Self::ContextOverflow => Onward::LargerWindow,
-            Self::InvalidRequest | Self::Policy | Self::PartialStream | Self::Cancelled | Self::Unknown => Onward::No,
+            Self::InvalidRequest | Self::Policy | Self::PartialStream | Self::Cancelled | Self::Unknown => {
+                Onward::No
+            }
         }
     }
 

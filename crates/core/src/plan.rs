@@ -1,1 +1,243 @@
-//! .
+//! The candidate chain: who may serve this request, in which order, and why the others may not.
+//!
+//! Filters that do not change while a request lives (preferences, contract, what the request needs) decide here, once.
+//! Health changes all the time: the [`controller`](crate::controller) asks for it whenever it chooses.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::domain::DomainIndex;
+use crate::fleet::{Bindings, Call, Fleet, LaneIndex};
+use crate::request::{ModelChoice, Request, Reroute};
+use crate::rng::Rng;
+use crate::strategy;
+use crate::target::{Catalog, Model, Price, Target, TargetIndex};
+use crate::time::Instant;
+
+mod filter;
+
+/// An estimate of the prompt excludes a target only above this multiple of its window.
+const WINDOW_TOLERANCE: f64 = 1.2;
+
+/// A target that may serve this request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Which target.
+    pub target: TargetIndex,
+    /// The failure domains that a call to it crosses.
+    pub lane: LaneIndex,
+    /// Its account: some failures allow only another one.
+    pub account: DomainIndex,
+    /// Which of the request's models it serves; 0 is the requested one.
+    pub choice: usize,
+    /// What the provider calls the model.
+    pub upstream_model: String,
+    /// Its priority tier, lower first.
+    pub tier: u32,
+    /// Prompt and output together, in tokens, if known.
+    pub window: Option<u64>,
+    /// Its price, if known.
+    pub price: Option<Price>,
+    /// Output tokens at most, if known.
+    pub max_output: Option<u64>,
+    /// The model thinks before it speaks.
+    pub reasons: bool,
+    /// No equivalent (same model and tier) could take its load.
+    pub alone: bool,
+}
+
+/// Why a target may not serve this request, whatever its health.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Exclusion {
+    /// It needs a credential that the caller did not bring.
+    CallerKeyMissing,
+    /// The route requires something that the model does not have, or of which nothing is known.
+    Contract(&'static str),
+    /// The prompt is far longer than its window, both in tokens.
+    ContextWindow {
+        /// The estimate.
+        estimate: u64,
+        /// The window.
+        window: u64,
+    },
+    /// The request needs something that the model does not have.
+    Lacks(&'static str),
+    /// A preference of the caller excludes it.
+    Preference(&'static str),
+    /// It costs more than the route's ceiling allows for a substitute, or its price is unknown.
+    PriceCeiling,
+    /// It serves another model, and the route does not allow substitution.
+    SubstitutionNotAllowed,
+}
+
+impl Exclusion {
+    /// Whether the reason is data handling: nothing compliant is left if all reasons are such.
+    pub fn is_compliance(&self) -> bool {
+        matches!(self, Self::Preference("data_collection" | "zdr"))
+    }
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CallerKeyMissing => {
+                f.write_str("it needs the caller's own credential, and the request brought none")
+            }
+            Self::Contract(what) => {
+                write!(f, "the route requires {what}, which the model is not known to have")
+            }
+            Self::ContextWindow { estimate, window } => {
+                write!(f, "the prompt is about {estimate} tokens, its window {window}")
+            }
+            Self::Lacks(what) => write!(f, "the request needs {what}, which the model does not have"),
+            Self::Preference(which) => write!(f, "the caller's preference `{which}` excludes it"),
+            Self::PriceCeiling => {
+                f.write_str("it costs more than the route's price ceiling allows, or its price is unknown")
+            }
+            Self::SubstitutionNotAllowed => {
+                f.write_str("it serves another model, and substitution is not allowed")
+            }
+        }
+    }
+}
+
+/// A target that was left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Excluded {
+    /// Which target.
+    pub target: TargetIndex,
+    /// For which of the request's models.
+    pub choice: usize,
+    /// Why.
+    pub why: Exclusion,
+}
+
+/// The candidate chain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In their order: by model, then priority tier, then strategy.
+    pub candidates: Vec<Candidate>,
+    /// Who was left out, and why.
+    pub excluded: Vec<Excluded>,
+}
+
+/// What planning reads and advances.
+#[derive(Debug)]
+pub struct Planner<'a> {
+    /// The present moment.
+    pub now: Instant,
+    /// What may serve.
+    pub catalog: &'a Catalog,
+    /// Its lanes.
+    pub bindings: &'a Bindings,
+    /// What all requests share.
+    pub fleet: &'a mut Fleet,
+}
+
+impl Plan {
+    /// Makes the chain for a request.
+    pub fn make(request: &Request, planner: &mut Planner<'_>, rng: &mut dyn Rng) -> Self {
+        let mut plan = Self::default();
+        for (choice, models) in request.models.iter().enumerate() {
+            for target in &models.targets {
+                plan.consider(request, choice, models, *target, planner);
+            }
+        }
+        plan.keep_a_last_candidate(request, planner);
+        plan.mark_alone();
+        strategy::order(&mut plan.candidates, request, planner, rng);
+        plan
+    }
+
+    fn consider(
+        &mut self,
+        request: &Request,
+        choice: usize,
+        models: &ModelChoice,
+        index: TargetIndex,
+        planner: &mut Planner<'_>,
+    ) {
+        let Some(target) = planner.catalog.target(index) else { return };
+        let model = planner.catalog.models.get(&models.model);
+        if let Some(why) = filter::exclusion(request, choice, target, model, planner.catalog) {
+            self.excluded.push(Excluded { target: index, choice, why });
+            return;
+        }
+        if let Some(candidate) = candidate(choice, models, index, target, model, planner) {
+            self.candidates.push(candidate);
+        }
+    }
+
+    /// An estimate may be wrong: it never excludes the last candidate.
+    fn keep_a_last_candidate(&mut self, request: &Request, planner: &mut Planner<'_>) {
+        if !self.candidates.is_empty() {
+            return;
+        }
+        let widest = self.excluded.iter().enumerate().filter_map(|(place, e)| match e.why {
+            Exclusion::ContextWindow { window, .. } => Some((window, core::cmp::Reverse(place))),
+            _ => None,
+        });
+        let Some((_, core::cmp::Reverse(place))) = widest.max() else { return };
+        let Excluded { target: index, choice, .. } = self.excluded.remove(place);
+        let (Some(models), Some(target)) = (request.models.get(choice), planner.catalog.target(index)) else {
+            return;
+        };
+        let model = planner.catalog.models.get(&models.model);
+        self.candidates.extend(candidate(choice, models, index, target, model, planner));
+    }
+
+    fn mark_alone(&mut self) {
+        let places: Vec<(usize, u32)> = self.candidates.iter().map(|c| (c.choice, c.tier)).collect();
+        for candidate in &mut self.candidates {
+            let place = (candidate.choice, candidate.tier);
+            candidate.alone = places.iter().filter(|p| **p == place).count() == 1;
+        }
+    }
+}
+
+impl Candidate {
+    /// The call that an attempt on it would be.
+    pub fn call(&self, request: &Request, last_resort: bool) -> Call {
+        Call {
+            lane: self.lane,
+            capability: request.needs.capability(),
+            request: request.id,
+            estimated_tokens: request.estimated_tokens(),
+            last_resort,
+            alone: self.alone,
+        }
+    }
+}
+
+fn candidate(
+    choice: usize,
+    models: &ModelChoice,
+    index: TargetIndex,
+    target: &Target,
+    model: Option<&Model>,
+    planner: &mut Planner<'_>,
+) -> Option<Candidate> {
+    let upstream_model =
+        models.upstream.as_ref().or(target.upstream_model.as_ref()).unwrap_or(&models.model).clone();
+    let lane = planner.fleet.lane(planner.catalog, planner.bindings, index, &upstream_model)?;
+    Some(Candidate {
+        target: index,
+        lane,
+        account: planner.fleet.account_of(lane)?,
+        choice,
+        upstream_model,
+        tier: target.priority,
+        window: model.and_then(|m| m.context_window),
+        price: model.and_then(|m| m.price),
+        max_output: model.and_then(|m| m.max_output),
+        reasons: model.and_then(|m| m.reasoning).unwrap_or(false),
+        alone: false,
+    })
+}
+
+pub(crate) fn may_substitute(request: &Request) -> bool {
+    request.governance.substitution.allowed
+        && request.reroute == Reroute::Fallback
+        && request.preferences.allow_fallbacks != Some(false)
+}

@@ -370,7 +370,13 @@ pub struct CooldownPolicy {
 
 impl Default for CooldownPolicy {
     fn default() -> Self {
-        Self { count: CooldownCount::Openings, failures: 3, window: secs(120), base: secs(60), max: secs(600) }
+        Self {
+            count: CooldownCount::Openings,
+            failures: 3,
+            window: secs(120),
+            base: secs(60),
+            max: secs(600),
+        }
     }
 }
 

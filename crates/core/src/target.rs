@@ -5,7 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::policy::{
-    Budget, HealthPolicy, OnMismatch, Profile, RetryPolicy, Strategy, StreamPolicy, SubstitutionPolicy, TimeOverrides,
+    Budget, HealthPolicy, OnMismatch, Profile, RetryPolicy, Strategy, StreamPolicy, SubstitutionPolicy,
+    TimeOverrides,
 };
 
 /// A target's place in its [`Catalog`].

@@ -1,0 +1,287 @@
+//! Choosing: the first attempt, waiting, and the last resort.
+
+use super::{
+    Action, Attempt, AttemptLimits, AttemptRecord, BlockReason, Candidate, Cause, Command, Controller,
+    Decision, Duration, Instant, Limit, MicroUsd, Phase, Planner, Rule, Terminal, Then, Vec, Waiting,
+};
+use crate::fleet::{Availability, Block};
+use crate::plan::{Exclusion, may_substitute};
+use crate::request::Shape;
+
+/// A breaker that is due so soon is waited for; one that is due later is probed early instead.
+const WORTH_WAITING_FOR_A_BREAKER: Duration = Duration::from_secs(1);
+/// How soon a request that is not first in line looks again.
+const NOT_YET_MY_TURN: Duration = Duration::from_millis(5);
+/// What an answer is taken to be at most where neither the request nor the catalog says so, in tokens.
+const UNKNOWN_OUTPUT: u64 = 4_096;
+
+impl Controller {
+    /// The first attempt of the plan: the requested model, else a permitted substitution, else waiting, else the last
+    /// resort.
+    pub(super) fn choose(&mut self, planner: &mut Planner<'_>) -> Command {
+        if self.plan.candidates.is_empty() {
+            return self.no_candidate(planner);
+        }
+        if self.remaining(planner.now) < self.request.governance.budget.min_attempt {
+            return self.stop(Terminal::Deadline, Rule::TimeSpent, Cause::Deadline, planner);
+        }
+        if !(0..self.plan.candidates.len()).any(|place| self.is_open_to(place, planner)) {
+            return self.stop(Terminal::Exhausted, Rule::CostSpent, Cause::CostSpent, planner);
+        }
+        if !self.is_turn(planner) {
+            return self.wait(planner.now.after(NOT_YET_MY_TURN), planner);
+        }
+        if let Some(command) = self.try_in_order(|c| c.choice == 0, Rule::Plan, planner) {
+            return command;
+        }
+        if let Some(until) = self.wait_for_own_model(planner) {
+            return self.wait(until, planner);
+        }
+        if may_substitute(&self.request)
+            && let Some(command) = self.try_in_order(|c| c.choice > 0, Rule::Fallback, planner)
+        {
+            return command;
+        }
+        self.wait_or_last_resort(planner)
+    }
+
+    /// Begins an attempt on the first candidate that is wanted, permitted, affordable and takes a call.
+    pub(super) fn try_in_order(
+        &mut self,
+        wanted: impl Fn(&Candidate) -> bool,
+        rule: Rule,
+        planner: &mut Planner<'_>,
+    ) -> Option<Command> {
+        for place in 0..self.plan.candidates.len() {
+            if !self.plan.candidates.get(place).is_some_and(&wanted) || !self.is_open_to(place, planner) {
+                continue;
+            }
+            match self.attempt(place, rule, false, planner) {
+                Ok(command) => return Some(command),
+                Err(block) => self.trace.note(planner.now, Decision::Skipped { candidate: place, block }),
+            }
+        }
+        None
+    }
+
+    /// Begins an attempt, if the candidate's lane takes a call.
+    pub(super) fn attempt(
+        &mut self,
+        place: usize,
+        rule: Rule,
+        last_resort: bool,
+        planner: &mut Planner<'_>,
+    ) -> Result<Command, Block> {
+        let Some(candidate) = self.plan.candidates.get(place).cloned() else {
+            return Err(Block { why: BlockReason::Killed, domain: None, until: None });
+        };
+        let call = candidate.call(&self.request, last_resort);
+        let ticket = planner.fleet.begin(&call, planner.now)?;
+        self.leave_queue(planner);
+        self.live = Some(ticket);
+        let action = self.action_of(&candidate, place);
+        self.trace.note(planner.now, Decision::Attempt { candidate: place, action, rule });
+        self.attempts.push(AttemptRecord {
+            candidate: place,
+            action,
+            started: planner.now,
+            ended: None,
+            phase: Phase::NotSent,
+            outcome: None,
+            kind: None,
+            status: None,
+            cost: self.cost_of(&candidate),
+        });
+        let limits = self.limits_for(place, &candidate, planner);
+        Ok(Command::Attempt(Attempt {
+            number: self.attempts.len(),
+            candidate: place,
+            target: candidate.target,
+            upstream_model: candidate.upstream_model,
+            choice: candidate.choice,
+            action,
+            limits,
+        }))
+    }
+
+    fn action_of(&self, candidate: &Candidate, place: usize) -> Action {
+        match self.attempts.last() {
+            None if candidate.choice == 0 => Action::Primary,
+            None => Action::Fallback,
+            Some(last) if last.candidate == place => Action::Retry,
+            Some(last) => {
+                let same_model =
+                    self.plan.candidates.get(last.candidate).is_some_and(|c| c.choice == candidate.choice);
+                if same_model { Action::Failover } else { Action::Fallback }
+            }
+        }
+    }
+
+    /// Whether a candidate that was not tried yet is permitted and affordable; its health is another question.
+    pub(super) fn is_open_to(&self, place: usize, planner: &Planner<'_>) -> bool {
+        let Some(candidate) = self.plan.candidates.get(place) else { return false };
+        let tried = self.attempts.iter().any(|a| a.candidate == place);
+        !tried && self.keeps_constraints(place, planner) && self.is_affordable(candidate)
+    }
+
+    pub(super) fn is_ready(&self, place: usize, planner: &Planner<'_>) -> bool {
+        let Some(candidate) = self.plan.candidates.get(place) else { return false };
+        let call = candidate.call(&self.request, false);
+        matches!(planner.fleet.availability(&call, planner.now), Availability::Ready { .. })
+    }
+
+    /// Why each candidate takes no call now.
+    pub(super) fn blocks(&self, planner: &Planner<'_>) -> Vec<(usize, Block)> {
+        let blocked = self.plan.candidates.iter().enumerate().filter_map(|(place, candidate)| match planner
+            .fleet
+            .availability(&candidate.call(&self.request, false), planner.now)
+        {
+            Availability::Blocked(block) => Some((place, block)),
+            Availability::Ready { .. } => None,
+        });
+        blocked.collect()
+    }
+
+    pub(super) fn remaining(&self, now: Instant) -> Duration {
+        self.deadline.since(now)
+    }
+
+    /// What one attempt may cost at most, by estimate.
+    pub(super) fn cost_of(&self, candidate: &Candidate) -> Option<MicroUsd> {
+        let price = candidate.price?;
+        let needs = &self.request.needs;
+        let output = needs.max_output.or(candidate.max_output).unwrap_or(UNKNOWN_OUTPUT);
+        let cost = u128::from(needs.prompt_tokens) * u128::from(price.input)
+            + u128::from(output) * u128::from(price.output);
+        Some(MicroUsd(u64::try_from(cost.div_ceil(1_000_000)).unwrap_or(u64::MAX)))
+    }
+
+    pub(super) fn is_affordable(&self, candidate: &Candidate) -> bool {
+        let Some(max) = self.request.governance.budget.max_cost else { return true };
+        let Some(own) = self.cost_of(candidate) else { return false };
+        let spent = self.attempts.iter().filter(|a| !a.kind.is_some_and(|k| k.is_rejection()));
+        let spent = spent.filter_map(|a| a.cost).fold(MicroUsd(0), MicroUsd::plus);
+        spent.plus(own) <= max
+    }
+
+    fn limits_for(&self, place: usize, candidate: &Candidate, planner: &Planner<'_>) -> AttemptLimits {
+        let budget = &self.request.governance.budget;
+        let times = planner.catalog.target(candidate.target).map(|t| budget.limits.with(&t.times));
+        let times = times.unwrap_or_else(|| budget.limits.clone());
+        let remaining = self.remaining(planner.now);
+        let others = (0..self.plan.candidates.len())
+            .any(|p| p != place && self.is_open_to(p, planner) && self.is_ready(p, planner));
+        let reserve = if others { budget.reserve_for_fallback.span(budget.deadline) } else { Duration::ZERO };
+        let available = remaining.saturating_sub(reserve).max(budget.min_attempt).min(remaining);
+        let cut = |limit: Duration| Limit { within: limit.min(available), own: limit <= available };
+        let reasons = candidate.reasons || self.request.needs.reasoning;
+        let first_token = if reasons { times.first_token_reasoning } else { times.first_token };
+        let streams = self.request.shape != Shape::Plain;
+        AttemptLimits {
+            connect: cut(times.connect),
+            headers: times.headers.map(cut).filter(|_| streams),
+            first_output: cut(if streams { first_token } else { times.response }),
+            whole: Limit { within: available, own: false },
+            idle: times.idle,
+            write: times.write,
+            stream: budget.stream,
+        }
+    }
+
+    fn is_turn(&self, planner: &Planner<'_>) -> bool {
+        let Some(choice) = self.request.models.first() else { return true };
+        planner.fleet.queue.is_turn(&choice.model, self.request.id, planner.now)
+    }
+
+    /// `substitution.wait`: how long to wait for the requested model before another may answer.
+    fn wait_for_own_model(&self, planner: &Planner<'_>) -> Option<Instant> {
+        let patience = self.request.governance.substitution.wait;
+        let until = self.started.after(patience);
+        if patience.is_zero() || planner.now >= until {
+            return None;
+        }
+        let own = |place: &usize| self.plan.candidates.get(*place).is_some_and(|c| c.choice == 0);
+        let soonest =
+            self.blocks(planner).iter().filter(|(p, _)| own(p)).filter_map(|(_, b)| b.until).min()?;
+        (soonest <= until && self.leaves_time(soonest)).then_some(soonest)
+    }
+
+    fn fits(&self, at: Instant, patience_ends: Instant) -> bool {
+        at <= patience_ends && self.leaves_time(at)
+    }
+
+    fn leaves_time(&self, at: Instant) -> bool {
+        at.after(self.request.governance.budget.min_attempt) <= self.deadline
+    }
+
+    fn wait_or_last_resort(&mut self, planner: &mut Planner<'_>) -> Command {
+        let now = planner.now;
+        let since = *self.waiting_since.get_or_insert(now);
+        let patience_ends = since.after(planner.fleet.policy.queue.max_wait);
+        let blocks: Vec<(usize, Block)> =
+            self.blocks(planner).into_iter().filter(|(p, _)| self.is_open_to(*p, planner)).collect();
+        let dated = blocks.iter().filter_map(|(_, b)| Some((b.until?, b.why)));
+        let soonest = dated.min_by_key(|(until, _)| *until);
+        if let Some((until, why)) = soonest.filter(|(until, _)| self.fits(*until, patience_ends)) {
+            let breaker = matches!(why, BlockReason::Open | BlockReason::Cooldown);
+            if !breaker || until.since(now) <= WORTH_WAITING_FOR_A_BREAKER {
+                return self.wait(until, planner);
+            }
+        }
+        if let Some(command) = self.last_resort(&blocks, planner) {
+            return command;
+        }
+        let rounds = blocks.iter().filter_map(|(place, _)| {
+            let call = self.plan.candidates.get(*place)?.call(&self.request, true);
+            planner.fleet.next_early_round(&call, now).filter(|at| *at > now)
+        });
+        let next = rounds.min().into_iter().chain(soonest.map(|(until, _)| until)).min();
+        if let Some(until) = next.filter(|at| self.fits(*at, patience_ends)) {
+            return self.wait(until, planner);
+        }
+        let limits = !blocks.is_empty() && blocks.iter().all(|(_, b)| b.why.is_limit());
+        let cause = if limits { Cause::NothingHasRoom } else { Cause::NothingHealthy };
+        self.stop(Terminal::Exhausted, Rule::AllBlocked, cause, planner)
+    }
+
+    /// Candidates that an open breaker or a cooldown stops, soonest to recover first.
+    fn last_resort(&mut self, blocks: &[(usize, Block)], planner: &mut Planner<'_>) -> Option<Command> {
+        let mut left: Vec<(usize, Option<Instant>)> = blocks
+            .iter()
+            .filter(|(_, b)| {
+                matches!(b.why, BlockReason::Open | BlockReason::Cooldown | BlockReason::HalfOpenFull)
+            })
+            .map(|(place, b)| (*place, b.until))
+            .collect();
+        left.sort_by_key(|(_, until)| *until);
+        left.into_iter().find_map(|(place, _)| self.attempt(place, Rule::LastResort, true, planner).ok())
+    }
+
+    fn wait(&mut self, until: Instant, planner: &mut Planner<'_>) -> Command {
+        self.waiting_since.get_or_insert(planner.now);
+        let Some(choice) = self.request.models.first() else { return Command::Carry };
+        let policy = planner.fleet.policy.queue.clone();
+        if !planner.fleet.queue.wait(&choice.model, self.request.id, until, &policy) {
+            return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
+        }
+        self.waiting = Some(Waiting { then: Then::Plan, queued: true });
+        self.trace.note(planner.now, Decision::Wait { until, rule: Rule::Wait });
+        Command::Wait { until }
+    }
+
+    fn no_candidate(&mut self, planner: &mut Planner<'_>) -> Command {
+        let all = |which: fn(&Exclusion) -> bool| {
+            let mut own =
+                self.plan.excluded.iter().filter(|e| e.why != Exclusion::SubstitutionNotAllowed).peekable();
+            own.peek().is_some() && own.all(|e| which(&e.why))
+        };
+        let cause = if all(Exclusion::is_compliance) {
+            Cause::NoCompliantTarget
+        } else if all(|why| *why == Exclusion::CallerKeyMissing) {
+            Cause::CallerKeyMissing
+        } else {
+            Cause::NoCapableTarget
+        };
+        self.stop(Terminal::Rejected, Rule::NothingLeft, cause, planner)
+    }
+}

@@ -1,0 +1,123 @@
+//! From a catalog to lanes: which domains a call to each target crosses.
+
+use alloc::format;
+
+use super::{
+    BTreeMap, Catalog, Domain, DomainIndex, DomainKind, Fleet, Lane, LaneIndex, String, Target, TargetIndex,
+    TargetState, Vec, WILDCARD_LANES,
+};
+
+/// The lanes of one catalog's targets. Keep it with the catalog that it was made from.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    lanes: Vec<LaneIndex>,
+}
+
+impl Fleet {
+    /// Finds or makes the domains of every target. Domains keep their health as long as what they are about stays the
+    /// same; a changed credential, base URL, upstream model or account starts afresh. Kills stay with the name.
+    pub fn bind(&mut self, catalog: &Catalog) -> Bindings {
+        let lanes = catalog.targets.iter().map(|target| {
+            let upstream = target.upstream_model.as_deref().or(target.model.as_deref()).unwrap_or("*");
+            self.make_lane(target, upstream, "")
+        });
+        Bindings { lanes: lanes.collect() }
+    }
+
+    /// The lane of a target for this upstream model. Only a wildcard target has more than one; their number is bounded,
+    /// beyond it models share the target's own.
+    pub fn lane(
+        &mut self,
+        catalog: &Catalog,
+        bindings: &Bindings,
+        index: TargetIndex,
+        upstream_model: &str,
+    ) -> Option<LaneIndex> {
+        let target = catalog.target(index)?;
+        let own = *bindings.lanes.get(index.0)?;
+        if target.model.is_some() {
+            return Some(own);
+        }
+        let key = (target.identity_key(), String::from(upstream_model));
+        if let Some(lane) = self.wildcard_lanes.get(&key) {
+            return Some(*lane);
+        }
+        if self.wildcard_lanes.len() >= WILDCARD_LANES {
+            return Some(own);
+        }
+        let lane = self.make_lane(target, upstream_model, &format!("/{upstream_model}"));
+        self.wildcard_lanes.insert(key, lane);
+        Some(lane)
+    }
+
+    fn make_lane(&mut self, target: &Target, upstream_model: &str, suffix: &str) -> LaneIndex {
+        let name = format!("{}{suffix}", target.name);
+        let key = format!("{name}#{}", target.identity);
+        let capability = |fleet: &mut Self, word: &str| {
+            fleet.find_or_make(DomainKind::Capability, format!("{key}/{word}"), format!("{name}/{word}"))
+        };
+        let lane = Lane {
+            endpoint: self.find_or_make(
+                DomainKind::Endpoint,
+                target.endpoint.clone(),
+                target.endpoint.clone(),
+            ),
+            account: self.find_or_make(DomainKind::Account, target.account.clone(), target.account.clone()),
+            rate: {
+                let name = format!("{}/{upstream_model}", target.account);
+                self.find_or_make(DomainKind::Rate, name.clone(), name)
+            },
+            target: self.find_or_make(DomainKind::Target, key.clone(), name.clone()),
+            capabilities: [
+                capability(self, "tools"),
+                capability(self, "structured"),
+                capability(self, "vision"),
+            ],
+            state: self.find_or_make_state(target),
+            wildcard: target.model.is_none(),
+        };
+        // A reload that changes nothing about a target must not grow the table.
+        if let Some(place) = self.lanes.iter().position(|known| *known == lane) {
+            return LaneIndex(place);
+        }
+        self.lanes.push(lane);
+        LaneIndex(self.lanes.len() - 1)
+    }
+
+    fn find_or_make(&mut self, kind: DomainKind, key: String, name: String) -> DomainIndex {
+        if let Some(index) = self.by_name.get(&(kind, key.clone())) {
+            return *index;
+        }
+        let index = DomainIndex(self.domains.len());
+        self.domains.push(Domain::new(kind, name));
+        self.by_name.insert((kind, key), index);
+        index
+    }
+
+    fn find_or_make_state(&mut self, target: &Target) -> usize {
+        let place = match self.target_by_name.get(&target.name) {
+            Some(place) => *place,
+            None => {
+                self.targets.push(TargetState::default());
+                self.target_by_name.insert(target.name.clone(), self.targets.len() - 1);
+                self.targets.len() - 1
+            }
+        };
+        if let Some(state) = self.targets.get_mut(place) {
+            state.limits = target.limits;
+        }
+        place
+    }
+
+    /// Targets by name, with what is known of them.
+    pub fn targets(&self) -> impl Iterator<Item = (&str, &TargetState)> {
+        let by_name: &BTreeMap<String, usize> = &self.target_by_name;
+        by_name.iter().filter_map(|(name, place)| Some((name.as_str(), self.targets.get(*place)?)))
+    }
+}
+
+impl Target {
+    fn identity_key(&self) -> String {
+        format!("{}#{}", self.name, self.identity)
+    }
+}

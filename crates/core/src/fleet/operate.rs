@@ -1,0 +1,130 @@
+//! What an operator sees and does.
+
+use alloc::vec::Vec;
+
+use super::{DomainIndex, DomainKind, DomainState, Fleet, Instant, String};
+use crate::breaker::BreakerCause;
+use crate::domain::Isolation;
+use crate::kind::FailureKind;
+
+/// A domain as an operator sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DomainView {
+    /// What it is.
+    pub kind: DomainKind,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub state: DomainState,
+    /// Its share, below 1.0 in a slow start.
+    pub share: f64,
+    /// When it is due to change, where that is known.
+    pub until: Option<Instant>,
+    /// Counted failures in a row.
+    pub failures_in_a_row: u32,
+    /// Why it is isolated, if it is; `None` inside is an operator.
+    pub isolated: Option<Option<FailureKind>>,
+    /// Transitions of its breaker so far.
+    pub epoch: u64,
+}
+
+impl Fleet {
+    /// Makes transitions that are due by time alone, so that views and counters tell the truth also without traffic.
+    pub fn settle(&mut self, now: Instant) {
+        for place in 0..self.domains.len() {
+            let index = DomainIndex(place);
+            let Some(domain) = self.domains.get_mut(place) else { continue };
+            if domain.breaker.settle(now).is_some() {
+                self.note(index, DomainState::Open, BreakerCause::TimeOver.words(), false, now);
+            }
+        }
+    }
+
+    /// All domains of the targets of this name, most general first.
+    pub fn domains_of(&self, target: &str, now: Instant) -> Vec<DomainView> {
+        let mut seen: Vec<DomainIndex> = Vec::new();
+        let killed = self.target_state(target).is_some_and(|s| s.killed);
+        // The newest lanes of a name are the ones in force; older ones are what a reload left behind.
+        for lane in self.lanes_of(target) {
+            let all =
+                [lane.endpoint, lane.account, lane.rate, lane.target].into_iter().chain(lane.capabilities);
+            for index in all {
+                if !seen.contains(&index) {
+                    seen.push(index);
+                }
+            }
+        }
+        seen.iter().filter_map(|index| self.view(*index, killed, now)).collect()
+    }
+
+    /// Every domain, for metrics.
+    pub fn domains(&self, now: Instant) -> Vec<DomainView> {
+        (0..self.domains.len()).filter_map(|place| self.view(DomainIndex(place), false, now)).collect()
+    }
+
+    /// Switches a target off or on again. Answers whether there is one of this name.
+    pub fn set_killed(&mut self, target: &str, killed: bool) -> bool {
+        let Some(state) = self.target_by_name.get(target).and_then(|place| self.targets.get_mut(*place))
+        else {
+            return false;
+        };
+        state.killed = killed;
+        true
+    }
+
+    /// Takes a target out until [`Fleet::reset`] or [`Fleet::revive`]. Answers whether there is one of this name.
+    pub fn isolate_target(&mut self, target: &str, now: Instant) -> bool {
+        let indices: Vec<DomainIndex> = self.lanes_of(target).map(|l| l.target).collect();
+        for index in &indices {
+            let Some(domain) = self.domains.get_mut(index.0) else { continue };
+            let from = domain.state(now);
+            domain.isolation = Some(Isolation::new(None, Instant::FAR_FUTURE, now));
+            self.note(*index, from, "isolated by an operator", false, now);
+        }
+        !indices.is_empty()
+    }
+
+    /// Closes the breakers of a target, its endpoint and its account, lifts cooldown, throttle and isolation. Permits
+    /// given before change nothing any more. Answers whether there is one of this name.
+    pub fn reset(&mut self, target: &str, now: Instant) -> bool {
+        let mut indices: Vec<DomainIndex> = Vec::new();
+        for lane in self.lanes_of(target) {
+            indices.extend([lane.endpoint, lane.account, lane.rate, lane.target]);
+            indices.extend(lane.capabilities);
+        }
+        for index in &indices {
+            let Some(domain) = self.domains.get_mut(index.0) else { continue };
+            let from = domain.state(now);
+            domain.reset();
+            if from != DomainState::Closed {
+                self.note(*index, from, BreakerCause::Operator.words(), false, now);
+            }
+        }
+        !indices.is_empty()
+    }
+
+    /// Takes back a kill and resets.
+    pub fn revive(&mut self, target: &str, now: Instant) -> bool {
+        self.set_killed(target, false) && self.reset(target, now)
+    }
+
+    fn lanes_of(&self, target: &str) -> impl Iterator<Item = &super::Lane> {
+        let place = self.target_by_name.get(target).copied();
+        self.lanes.iter().filter(move |lane| Some(lane.state) == place)
+    }
+
+    fn view(&self, index: DomainIndex, killed: bool, now: Instant) -> Option<DomainView> {
+        let domain = self.domains.get(index.0)?;
+        let killed = killed && matches!(domain.kind, DomainKind::Target | DomainKind::Capability);
+        Some(DomainView {
+            kind: domain.kind,
+            name: domain.name.clone(),
+            state: if killed { DomainState::Killed } else { domain.state(now) },
+            share: domain.breaker.share(now),
+            until: domain.until(now).filter(|at| *at != Instant::FAR_FUTURE),
+            failures_in_a_row: domain.breaker.failures_in_a_row(),
+            isolated: domain.isolation.map(|i| i.cause),
+            epoch: domain.breaker.epoch(),
+        })
+    }
+}
