@@ -1,0 +1,235 @@
+//! The file as a whole: every section in turn, then what spans them. All errors are collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use pointsman_core::target::{Catalog, Governance, Model, Route};
+
+use crate::config::{Config, Key, ServerConfig, Source, Upstream};
+use crate::govern;
+use crate::grammar::{FILE, Section};
+use crate::layer::Layer;
+use crate::names::Names;
+use crate::problem::{Mark, Report};
+use crate::reader::{Field, Fields};
+use crate::sections;
+use crate::target::{self, Reached};
+use crate::tree::{Node, shown};
+
+/// Reads the tree of a file; whatever is wrong is in the report. `None` if there is nothing to go on with.
+pub(crate) fn file(root: &Node, name: &str, report: &mut Report) -> Option<Config> {
+    let file = Fields::open(&Field::root(root), Mark { line: 1, column: 1 }, &FILE, report)?;
+    let targets = Targets::read(&file, report);
+    let names = targets.names(&file);
+    let models = models(&file, &names, report);
+    let (defaults, base) = defaults(&file, report);
+    let routes = routes(&file, &base, &names, report);
+    let keys = keys(&file, &names, report);
+    let server = sections::server(&file, file.get("keys").is_some(), report);
+    let admin = sections::admin(&file, server.listen, report);
+    targets.check(&server, report);
+    let (catalog_targets, upstreams): (Vec<_>, Vec<Upstream>) =
+        targets.reached.into_iter().map(|(_, r)| (r.target, r.upstream)).unzip();
+    Some(Config {
+        admin,
+        catalog: Catalog { targets: catalog_targets, models, routes, defaults },
+        upstreams,
+        process: sections::process(&file, report),
+        keys,
+        telemetry: sections::telemetry(&file, report),
+        watch: file.flag("watch", report).unwrap_or(false),
+        source: Source::File(PathBuf::from(name)),
+        server,
+    })
+}
+
+/// The targets that could be read, and the names that also the broken ones claim.
+struct Targets {
+    reached: Vec<(Mark, Reached)>,
+    /// Provider and model of every target that names them, `*` for a wildcard.
+    claims: Vec<(String, String)>,
+}
+
+impl Targets {
+    fn read(file: &Fields<'_>, report: &mut Report) -> Self {
+        let mut targets = Self { reached: Vec::new(), claims: Vec::new() };
+        let Some(section) = FILE.section_of("targets") else { return targets };
+        let named = file.named("targets", report);
+        if named.is_empty() && file.get("targets").is_some_and(|field| field.is_empty()) {
+            report.error(file.mark("targets"), "`targets` is empty: there would be nothing to serve");
+        }
+        for (name, at, field) in named {
+            check_name("targets", &name, at, report);
+            let Some(fields) = Fields::open(&field, at, section, report) else { continue };
+            targets.claims.extend(claim(&fields));
+            let reached = target::read(&name, &fields, section, report);
+            targets.reached.extend(reached.map(|reached| (at, reached)));
+        }
+        targets
+    }
+
+    fn names(&self, file: &Fields<'_>) -> Names {
+        let routes = file.get("routes").map(|field| field.keys()).unwrap_or_default();
+        Names::new(&self.claims, routes)
+    }
+
+    /// What holds between targets, and between targets and listeners.
+    fn check(&self, server: &ServerConfig, report: &mut Report) {
+        let own = format!("http://{}", server.listen);
+        for (at, reached) in self.reached.iter().filter(|(_, r)| r.target.endpoint == own) {
+            report.error(
+                *at,
+                format!("`targets.{}` points at this gateway's own `server.listen`", reached.target.name),
+            );
+        }
+        let mut weights: BTreeMap<(&str, Option<&str>), (Mark, u32)> = BTreeMap::new();
+        for (at, Reached { target, .. }) in &self.reached {
+            let provider = if target.model.is_some() { "" } else { target.provider.as_str() };
+            let sum = weights.entry((provider, target.model.as_deref())).or_insert((*at, 0));
+            sum.1 = sum.1.saturating_add(target.weight);
+        }
+        for ((_, model), (at, _)) in weights.iter().filter(|(_, (_, sum))| *sum == 0) {
+            let model = model.unwrap_or("*");
+            report.error(
+                *at,
+                format!("every target of model `{model}` has `weight: 0`; give one of them a share"),
+            );
+        }
+    }
+}
+
+fn claim(fields: &Fields<'_>) -> Option<(String, String)> {
+    // Read aside: what is wrong with them is reported where the target is read.
+    let mut aside = Report::new("");
+    let provider = fields.text("provider", &mut aside).unwrap_or_default();
+    let model = fields.text("model", &mut aside)?;
+    let is_wildcard = model.strip_suffix("/*") == Some(provider.as_str());
+    Some((provider, if is_wildcard { "*".to_owned() } else { model }))
+}
+
+/// Names end up in headers, URLs and reasons such as `openai-us:overloaded>azure-eu`.
+fn check_name(what: &str, name: &str, at: Mark, report: &mut Report) {
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.chars().all(valid) || name.len() > 128 {
+        report.error(
+            at,
+            format!("`{what}.{}`: a name has at most 128 letters, digits, `-`, `_` and `.`", shown(name)),
+        );
+    }
+}
+
+fn models(file: &Fields<'_>, names: &Names, report: &mut Report) -> BTreeMap<String, Model> {
+    let mut models = BTreeMap::new();
+    let Some(section) = FILE.section_of("models") else { return models };
+    for (name, at, field) in file.named("models", report) {
+        if !names.serves(&name) {
+            report.warn(
+                at,
+                format!(
+                    "`models.{}` is served by no target{}",
+                    shown(&name),
+                    names.did_you_mean_model(&name)
+                ),
+            );
+        }
+        if let Some(fields) = Fields::open(&field, at, section, report) {
+            models.insert(name, sections::model(&fields, section, report));
+        }
+    }
+    models
+}
+
+fn defaults(file: &Fields<'_>, report: &mut Report) -> (Governance, Layer) {
+    let opened =
+        FILE.section_of("defaults").and_then(|s| file.section("defaults", s, report).map(|f| (f, s)));
+    let Some((fields, section)) = opened else { return (Governance::default(), Layer::default()) };
+    let layer = Layer::read(&fields, section, report);
+    let governance = govern::governance(&layer, 1);
+    govern::check(&fields, &layer, &governance, report);
+    (governance, layer)
+}
+
+fn routes(file: &Fields<'_>, base: &Layer, names: &Names, report: &mut Report) -> BTreeMap<String, Route> {
+    let mut routes = BTreeMap::new();
+    let Some(section) = FILE.section_of("routes") else { return routes };
+    for (name, at, field) in file.named("routes", report) {
+        let Some(fields) = Fields::open(&field, at, section, report) else { continue };
+        if let Some(route) = route(&name, &fields, section, base, names, report) {
+            routes.insert(name, route);
+        }
+    }
+    routes
+}
+
+fn route(
+    name: &str,
+    fields: &Fields<'_>,
+    section: &'static Section,
+    base: &Layer,
+    names: &Names,
+    report: &mut Report,
+) -> Option<Route> {
+    let sendable = |c: char| c.is_ascii_graphic() && c != '@';
+    if !name.chars().all(sendable) || name.len() > 128 {
+        report.error(
+            fields.at,
+            format!(
+                "`routes.{}`: a name has at most 128 printable ASCII characters, no space and no `@`",
+                shown(name)
+            ),
+        );
+    }
+    let layer = Layer::read(fields, section, report).over(base);
+    let models = route_models(fields, names, report);
+    let governance = govern::governance(&layer, models.len());
+    govern::check(fields, &layer, &governance, report);
+    if models.len() > 1 && !governance.substitution.allowed {
+        report.warn(fields.mark("models"), format!("`{}` lists {} models, but `substitution.allowed: false` keeps all but the first from answering", fields.path, models.len()));
+    }
+    let first = models.first()?;
+    if names.is_model(name) && first != name {
+        report.error(fields.at, format!("`{}` hides the model of the same name; rename the route, or put `{name}` first in its `models`", fields.path));
+    }
+    let version = fields.count("version", 1, report).unwrap_or(1);
+    Some(Route { name: name.to_owned(), version, models, governance })
+}
+
+fn route_models(fields: &Fields<'_>, names: &Names, report: &mut Report) -> Vec<String> {
+    let Some(listed) = fields.texts("models", report) else { return Vec::new() };
+    if listed.is_empty() && fields.get("models").is_some_and(|field| field.is_empty()) {
+        report.error(
+            fields.mark("models"),
+            format!("`{}.models` is empty; name at least one model", fields.path),
+        );
+    }
+    for (model, at) in listed.iter().filter(|(model, _)| !names.serves(model)) {
+        let why = names.did_you_mean_model(model);
+        report.error(*at, format!("`{}.models`: no target serves `{}`{why}", fields.path, shown(model)));
+    }
+    listed.into_iter().map(|(model, _)| model).collect()
+}
+
+fn keys(file: &Fields<'_>, names: &Names, report: &mut Report) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    let Some(section) = FILE.section_of("keys") else { return keys };
+    let mut hashes: BTreeSet<[u8; 32]> = BTreeSet::new();
+    for (name, at, field) in file.named("keys", report) {
+        check_name("keys", &name, at, report);
+        let Some(fields) = Fields::open(&field, at, section, report) else { continue };
+        let (key, granted) = sections::api_key(&name, &fields, report);
+        for (wanted, at) in granted.iter().filter(|(wanted, _)| !names.grants(wanted)) {
+            let why = names.did_you_mean_grant(wanted);
+            report.error(
+                *at,
+                format!("`{}.models`: there is no route or model `{}`{why}", fields.path, shown(wanted)),
+            );
+        }
+        let Some(key) = key else { continue };
+        if !hashes.insert(key.hash) {
+            report
+                .error(fields.mark("hash"), format!("`{}.hash` is the hash of another key too", fields.path));
+        }
+        keys.push(key);
+    }
+    keys
+}

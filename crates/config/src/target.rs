@@ -1,0 +1,330 @@
+//! A target: what it serves, where it is, and what proves who pays.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use pointsman_core::policy::TimeOverrides;
+use pointsman_core::target::{DataTerms, Target, TargetLimits};
+use secrecy::ExposeSecret;
+
+use crate::base_url::{self, Place};
+use crate::config::{Azure, Credential, HttpPreference, Upstream};
+use crate::grammar::Section;
+use crate::layer::time_overrides;
+use crate::problem::Report;
+use crate::provider::{self, NOT_BUILT, PROVIDERS, Provider};
+use crate::reader::{Field, Fields};
+use crate::secret;
+use crate::tree::Value;
+
+/// The version of Azure's classic data plane that is used if none is written: the latest that is generally available
+/// (Azure OpenAI, API version lifecycle).
+pub(crate) const AZURE_API_VERSION: &str = "2024-10-21";
+
+/// A target and how it is reached.
+pub(crate) struct Reached {
+    pub(crate) target: Target,
+    pub(crate) upstream: Upstream,
+}
+
+/// What identifies a target, before the details.
+pub(crate) struct Essentials {
+    pub(crate) name: String,
+    pub(crate) provider: &'static Provider,
+    /// `None` is a wildcard.
+    pub(crate) model: Option<String>,
+    pub(crate) upstream_model: Option<String>,
+    pub(crate) place: Place,
+    pub(crate) azure: Option<Azure>,
+    pub(crate) credential: Credential,
+}
+
+impl Essentials {
+    /// The target with everything else at its default.
+    pub(crate) fn reach(self) -> Reached {
+        let account = account(self.provider, &self.place, &self.credential);
+        let upstream_name = self.upstream_model.as_deref().or(self.model.as_deref()).unwrap_or("*");
+        let identity = stable_hash(&[&self.place.base_url, upstream_name, &account]);
+        let target = Target {
+            name: self.name,
+            provider: self.provider.name.to_owned(),
+            model: self.model,
+            upstream_model: self.upstream_model,
+            endpoint: self.place.endpoint,
+            account,
+            identity: format!("{identity:016x}"),
+            region: None,
+            data: DataTerms::default(),
+            tags: BTreeSet::new(),
+            priority: 1,
+            weight: 1,
+            limits: TargetLimits::default(),
+            times: TimeOverrides::default(),
+            caller_key: matches!(self.credential, Credential::Caller),
+            stream_carries_everything: self.provider.stream_carries_everything,
+        };
+        let upstream = Upstream {
+            provider: self.provider.name.to_owned(),
+            base_url: self.place.base_url,
+            azure: self.azure,
+            credential: self.credential,
+            http: HttpPreference::Auto,
+            ca_file: None,
+        };
+        Reached { target, upstream }
+    }
+}
+
+/// The failure domain of a credential: recognisable, and not the credential.
+fn account(provider: &Provider, place: &Place, credential: &Credential) -> String {
+    let mark = match credential {
+        Credential::None => "none".to_owned(),
+        Credential::Caller => "caller".to_owned(),
+        Credential::Secret(secret) => {
+            let hash = stable_hash(&[provider.name, &place.host, secret.expose_secret()]);
+            format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
+        }
+    };
+    format!("{}@{}#{mark}", provider.name, place.host)
+}
+
+/// FNV-1a (64 bit) over the parts, each closed by a zero byte: the same on every machine and in every release.
+fn stable_hash(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain(std::iter::once(0)));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Reads one target; `None` if something that it cannot do without is wrong (then reported).
+pub(crate) fn read(
+    name: &str,
+    fields: &Fields<'_>,
+    section: &'static Section,
+    report: &mut Report,
+) -> Option<Reached> {
+    let dialect = fields.get("dialect");
+    dialect.and_then(|field| field.choice(&[("chat", ())], &["responses", "messages", "gemini"], report));
+    let provider = provider_row(fields, report);
+    let model = fields.get("model").and_then(|field| served(&field, provider, report));
+    let upstream_model = fields.text("upstream_model", report);
+    let provider = provider?;
+    let place = place(fields, provider, report);
+    let credential = credential(fields, provider, report);
+    if let (Some(None), Some(_)) = (&model, &upstream_model) {
+        report.error(
+            fields.mark("upstream_model"),
+            format!(
+                "`{}`: a wildcard serves every model under its own name; remove `upstream_model`",
+                fields.path
+            ),
+        );
+    }
+    let azure = azure(fields, provider, place.as_ref(), &model, upstream_model.as_ref(), report);
+    let details = Details::read(fields, section, report);
+    let (place, model, (azure, upstream_model)) = (place?, model?, azure?);
+    let essentials = Essentials {
+        name: name.to_owned(),
+        provider,
+        model,
+        upstream_model,
+        place,
+        azure,
+        credential: credential?,
+    };
+    Some(details.on(essentials.reach()))
+}
+
+fn provider_row(fields: &Fields<'_>, report: &mut Report) -> Option<&'static Provider> {
+    let words: Vec<(&str, &str)> = PROVIDERS.iter().map(|row| (row.name, row.name)).collect();
+    let name = fields.get("provider")?.choice(&words, NOT_BUILT, report)?;
+    provider::named(name)
+}
+
+/// The model that a target serves; `Some(None)` is a wildcard: `*` or `provider/*`.
+fn served(field: &Field<'_>, provider: Option<&Provider>, report: &mut Report) -> Option<Option<String>> {
+    let model = field.text(report)?;
+    let wildcard = provider.map(|row| format!("{}/*", row.name));
+    match model.as_str() {
+        "*" => Some(None),
+        text if wildcard.as_deref() == Some(text) => Some(None),
+        text if text.contains('*') => {
+            field.wrong(report, "a wildcard is written `\"*\"`; nothing else may hold a `*`")
+        }
+        text if text.chars().any(char::is_whitespace) => field.wrong(report, "a model's name has no spaces"),
+        _ => Some(Some(model)),
+    }
+}
+
+fn place(fields: &Fields<'_>, provider: &'static Provider, report: &mut Report) -> Option<Place> {
+    let Some(field) = fields.get("base_url") else {
+        return match base_url::default_of(provider) {
+            Ok(place) => Some(place),
+            Err(why) => {
+                report.error(fields.at, format!("`{}`: {why}", fields.path));
+                None
+            }
+        };
+    };
+    let text = field.text(report)?;
+    match base_url::read(&text, provider) {
+        Ok(place) => {
+            for note in &place.notes {
+                report.warn(field.node.at, format!("`{}` {note}", field.path));
+            }
+            Some(place)
+        }
+        // The URL itself is not repeated: it may hold a credential.
+        Err(why) => {
+            report.error(field.node.at, format!("`{}` {why}", field.path));
+            None
+        }
+    }
+}
+
+fn credential(fields: &Fields<'_>, provider: &'static Provider, report: &mut Report) -> Option<Credential> {
+    match fields.get("api_key") {
+        Some(field) if matches!(&field.node.value, Value::Scalar(s) if s.text == "caller") => {
+            Some(Credential::Caller)
+        }
+        Some(field) => secret::read(&field, report).map(Credential::Secret),
+        None => match provider.key_variable {
+            // Behind an address of its own a provider may be a proxy or a test server that asks for nothing.
+            Some(variable) if provider.base_url.is_none() || fields.get("base_url").is_none() => {
+                report.error(
+                    fields.at,
+                    format!("`{}` needs `api_key`: write `api_key: ${{{variable}}}`, or `api_key: caller` if each caller brings one", fields.path),
+                );
+                None
+            }
+            _ => Some(Credential::None),
+        },
+    }
+}
+
+/// Azure's parts and the upstream model that goes with them. For other providers only checks that nothing of Azure is
+/// written.
+#[expect(
+    clippy::option_option,
+    reason = "absent because wrong, and absent because a wildcard, are two things here"
+)]
+fn azure(
+    fields: &Fields<'_>,
+    provider: &'static Provider,
+    place: Option<&Place>,
+    model: &Option<Option<String>>,
+    upstream_model: Option<&String>,
+    report: &mut Report,
+) -> Option<(Option<Azure>, Option<String>)> {
+    let written = fields.text("api_version", report);
+    let place = place?;
+    let Some(path) = &place.azure else {
+        if written.is_some() {
+            let why = if provider.name == "azure" {
+                "Azure's `/openai/v1` takes no version"
+            } else {
+                "only Azure's classic URLs take one"
+            };
+            report.error(
+                fields.mark("api_version"),
+                format!("`{}.api_version`: {why}; remove it", fields.path),
+            );
+        }
+        return Some((None, upstream_model.cloned()));
+    };
+    for (key, own, other) in [
+        ("api_version", &path.api_version, written.as_ref()),
+        ("upstream_model", &path.deployment, upstream_model),
+    ] {
+        if own.is_some() && other.is_some() && own.as_ref() != other {
+            report.error(
+                fields.mark(key),
+                format!("`{}`: `base_url` and `{key}` contradict each other", fields.path),
+            );
+        }
+    }
+    let upstream_model = upstream_model.or(path.deployment.as_ref()).cloned();
+    let model = model.as_ref()?;
+    let Some(deployment) = upstream_model.as_ref().or(model.as_ref()).cloned() else {
+        report.error(
+            fields.mark("model"),
+            format!(
+                "`{}`: an Azure wildcard needs the v1 URL, `https://NAME.openai.azure.com/openai/v1`",
+                fields.path
+            ),
+        );
+        return None;
+    };
+    let api_version =
+        written.or_else(|| path.api_version.clone()).unwrap_or_else(|| AZURE_API_VERSION.to_owned());
+    Some((Some(Azure { deployment, api_version }), upstream_model))
+}
+
+/// Everything about a target that has a default.
+struct Details {
+    region: Option<String>,
+    data: DataTerms,
+    tags: BTreeSet<String>,
+    priority: Option<u32>,
+    weight: Option<u32>,
+    limits: TargetLimits,
+    times: TimeOverrides,
+    http: Option<HttpPreference>,
+    ca_file: Option<PathBuf>,
+}
+
+impl Details {
+    fn read(fields: &Fields<'_>, section: &'static Section, report: &mut Report) -> Self {
+        let https = [("auto", HttpPreference::Auto), ("1", HttpPreference::One), ("2", HttpPreference::Two)];
+        let tags = fields.texts("tags", report).unwrap_or_default();
+        Self {
+            region: fields.text("region", report),
+            data: fields.below("data", section, report).map(|data| terms(&data, report)).unwrap_or_default(),
+            tags: tags.into_iter().map(|(tag, _)| tag).collect(),
+            priority: fields.count("priority", 0, report),
+            weight: fields.count("weight", 0, report),
+            limits: fields.below("limits", section, report).map(|l| limits(&l, report)).unwrap_or_default(),
+            times: fields
+                .below("budget", section, report)
+                .map(|b| time_overrides(&b, report))
+                .unwrap_or_default(),
+            http: fields.choice("http", &https, report),
+            ca_file: ca_file(fields, report),
+        }
+    }
+
+    fn on(self, mut reached: Reached) -> Reached {
+        let target = &mut reached.target;
+        target.region = self.region;
+        target.data = self.data;
+        target.tags = self.tags;
+        target.priority = self.priority.unwrap_or(target.priority);
+        target.weight = self.weight.unwrap_or(target.weight);
+        target.limits = self.limits;
+        target.times = self.times;
+        reached.upstream.http = self.http.unwrap_or_default();
+        reached.upstream.ca_file = self.ca_file;
+        reached
+    }
+}
+
+fn terms(fields: &Fields<'_>, report: &mut Report) -> DataTerms {
+    DataTerms {
+        zero_retention: fields.choice("retention", &[("none", true), ("default", false)], report),
+        training: fields.flag("training", report),
+    }
+}
+
+fn limits(fields: &Fields<'_>, report: &mut Report) -> TargetLimits {
+    TargetLimits {
+        rpm: fields.count("rpm", 1, report),
+        tpm: fields.count("tpm", 1, report),
+        concurrency: fields.count("concurrency", 1, report),
+    }
+}
+
+fn ca_file(fields: &Fields<'_>, report: &mut Report) -> Option<PathBuf> {
+    let field = fields.get("ca_file")?;
+    let path = PathBuf::from(field.text(report)?);
+    if path.is_file() { Some(path) } else { field.wrong(report, "there is no such file") }
+}
