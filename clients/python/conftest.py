@@ -1,0 +1,89 @@
+"""Fixtures: two simulated providers, the gateway in front of them, and the official SDK in front of that.
+
+Every test has processes of its own, so that no test inherits another's breakers, throttles or counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import openai
+import pytest
+
+from processes import HOST, KEY, Gateway, Limits, Sim
+from relay import Relay
+
+MODEL = "gpt-4o"
+
+
+@dataclass
+class Line:
+    """Everything of one test: what stands between the SDK and the providers, and how to look at it."""
+
+    primary: Sim
+    standby: Sim
+    relay: Relay
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{HOST}:{self.relay.port}/v1"
+
+    @property
+    def completions(self) -> int:
+        """Requests that the SDK made to create a completion."""
+        return sum("/chat/completions" in line for line in self.relay.requests)
+
+    def client(self, key: str = KEY) -> openai.OpenAI:
+        """The official SDK; only base URL and key are ours."""
+        return openai.OpenAI(base_url=self.base_url, api_key=key)
+
+    def async_client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=self.base_url, api_key=KEY)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's proxy settings and keys must not reach the SDK: all traffic is on loopback."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ORG_ID"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def open_line(tmp_path: Path) -> Iterator[Callable[..., Line]]:
+    """Opens a line with given limits: `open_line(keepalive="1s")`."""
+    with ExitStack() as stack:
+
+        def open_line(**limits: object) -> Line:
+            sims = Sim("primary", tmp_path), Sim("standby", tmp_path)
+            for sim in sims:
+                stack.callback(sim.stop)
+            for sim in sims:
+                sim.wait_until_ready()
+            gateway = Gateway(*sims, Limits(**limits), tmp_path)
+            stack.callback(gateway.stop)
+            gateway.wait_until_ready()
+            relay = Relay(gateway.port)
+            stack.callback(relay.close)
+            return Line(*sims, relay)
+
+        yield open_line
+
+
+@pytest.fixture
+def line(open_line: Callable[..., Line]) -> Line:
+    return open_line()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    """A failed test shows what its processes said."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.failed and folder is not None:
+        for log in sorted(folder.glob("*.log")):
+            report.sections.append((log.name, log.read_text(errors="replace")[-8000:]))
+    return report

@@ -1,0 +1,170 @@
+"""The real processes of a test: simulated providers and the gateway, on free ports, taken down at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HOST = "127.0.0.1"
+KEY = "pk-python-suite-Zq7v"
+"""The gateway key of every test; the configuration holds its hash only."""
+
+READY_WITHIN = 20.0
+"""Seconds that a process may take until it answers; far more than it needs, for a busy machine."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+def call(port: int, method: str, path: str, body: Any = None, timeout: float = 10.0) -> tuple[int, bytes]:
+    """One plain HTTP request on a connection of its own."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=timeout)
+    try:
+        headers = {} if body is None else {"content-type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def wait_for(what: str, holds, within: float = READY_WITHIN) -> None:
+    """Returns once `holds()` is true; fails the test when it is not in time."""
+    until = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within:.0f} s: {what}")
+        time.sleep(0.02)
+
+
+class Process:
+    """A child process that has a port, a readiness path and a log file."""
+
+    def __init__(self, arguments: list[str], port: int, ready_path: str, log: Path) -> None:
+        self.port = port
+        self.log = log
+        self._ready_path = ready_path
+        self._killed = False
+        binary = os.environ.get("POINTSMAN_BIN")
+        if not binary:
+            raise RuntimeError("POINTSMAN_BIN must name the gateway's binary: run `cargo xtask test`")
+        # The binary reads provider keys and proxies from the environment: a test brings its own or none.
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        with log.open("wb") as output:
+            self._child = subprocess.Popen(
+                [binary, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+            )
+
+    def wait_until_ready(self) -> None:
+        wait_for(f"{self._ready_path} of {self.log.name} answers 200", self._is_ready)
+
+    def _is_ready(self) -> bool:
+        if self._child.poll() is not None:
+            text = self.log.read_text(errors="replace")
+            raise AssertionError(f"{self.log.name} ended with {self._child.returncode} before it was ready:\n{text}")
+        try:
+            return call(self.port, "GET", self._ready_path, timeout=2.0)[0] == 200
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """Ends the process at once: from now on its port refuses connections."""
+        self._killed = True
+        self._child.kill()
+        self._child.wait()
+
+    def stop(self) -> None:
+        """Takes the process down at the end of a test; one that has ended by itself fails the test."""
+        ended = None if self._killed else self._child.poll()
+        self.kill()
+        if ended is not None:
+            raise AssertionError(f"{self.log.name} ended by itself with {ended}")
+
+
+class Sim(Process):
+    """A simulated provider, steered through its control endpoint."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        port = free_port()
+        arguments = ["sim", "--listen", f"{HOST}:{port}", "--name", name]
+        super().__init__(arguments, port, "/_sim/state", folder / f"{name}.log")
+
+    def set(self, script: dict[str, Any]) -> None:
+        """Answers every request from now on by this script."""
+        self._control("PUT", "/_sim/script", script)
+
+    def enqueue(self, *scripts: dict[str, Any]) -> None:
+        """Answers the next requests by these scripts, one each."""
+        self._control("POST", "/_sim/enqueue", list(scripts))
+
+    @property
+    def calls(self) -> int:
+        return self.state()["calls"]
+
+    def state(self) -> dict[str, Any]:
+        return json.loads(self._control("GET", "/_sim/state"))
+
+    def received(self) -> list[dict[str, Any]]:
+        return json.loads(self._control("GET", "/_sim/received"))
+
+    def _control(self, method: str, path: str, body: Any = None) -> bytes:
+        status, answer = call(self.port, method, path, body)
+        if status >= 300:
+            raise AssertionError(f"{self.name}: {method} {path} answered {status}: {answer.decode(errors='replace')}")
+        return answer
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a test sets otherwise than the product's defaults: short limits, so that it need not wait for long ones."""
+
+    first_token: str = "2s"
+    response: str = "2s"
+    idle: str = "2s"
+    deadline: str = "30s"
+    same_target_attempts: int = 1
+    keepalive: str = "15s"
+
+
+class Gateway(Process):
+    """`pointsman serve` in front of two targets of one model: `primary` is asked before `standby`."""
+
+    def __init__(self, primary: Sim, standby: Sim, limits: Limits, folder: Path) -> None:
+        port = free_port()
+        file = folder / "pointsman.yaml"
+        file.write_text(configuration(port, free_port(), primary.port, standby.port, limits))
+        super().__init__(["serve", "--config", str(file)], port, "/readyz", folder / "gateway.log")
+
+
+def configuration(listen: int, admin: int, primary: int, standby: int, limits: Limits) -> str:
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    return f"""\
+server: {{ listen: "{HOST}:{listen}", keepalive: {limits.keepalive} }}
+admin: {{ listen: "{HOST}:{admin}" }}
+targets:
+  primary: {{ provider: openai-compatible, base_url: "http://{HOST}:{primary}/v1", model: gpt-4o, priority: 1 }}
+  standby: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o, priority: 2 }}
+  private: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o-private }}
+keys:
+  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o] }}
+defaults:
+  budget:
+    deadline: {limits.deadline}
+    max_same_target_attempts: {limits.same_target_attempts}
+    connect: 2s
+    first_token: {limits.first_token}
+    response: {limits.response}
+    idle: {limits.idle}
+"""
