@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::request::Ask;
-use crate::script::{Answer, MAX_TOKENS, Reasoning, Script, UsageShape};
+use crate::script::{Answer, Fault, MAX_TOKENS, Reasoning, Script, UsageShape};
 
 /// Who answers: what makes ids and texts deterministic.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Spoken {
             (None, false) => "tool_calls".to_owned(),
         };
         Self {
-            deltas: deltas(answer, &asked, voice),
+            deltas: deltas(script, &asked, voice),
             id: format!("chatcmpl-sim-{}", voice.call),
             // A fixed epoch keeps answers the same from run to run.
             created: 1_700_000_000 + voice.call,
@@ -247,16 +247,14 @@ impl Spoken {
     }
 
     fn message(&self) -> Value {
-        let text: String = self
-            .deltas
-            .iter()
-            .filter_map(|d| if let Delta::Text(t) = d { Some(t.as_str()) } else { None })
-            .collect();
-        let refusal: String = self
-            .deltas
-            .iter()
-            .filter_map(|d| if let Delta::Refusal(t) = d { Some(t.as_str()) } else { None })
-            .collect();
+        let (mut text, mut refusal) = (String::new(), String::new());
+        for delta in &self.deltas {
+            match delta {
+                Delta::Text(piece) => text.push_str(piece),
+                Delta::Refusal(piece) => refusal.push_str(piece),
+                _ => {}
+            }
+        }
         let empty_is_null = !self.calls.is_empty() || !refusal.is_empty();
         let mut message = Map::new();
         message.insert("role".to_owned(), json!("assistant"));
@@ -291,7 +289,11 @@ fn delta_json(delta: &Delta) -> Value {
     }
 }
 
-fn deltas(answer: &Answer, model: &str, voice: &Voice) -> Vec<Delta> {
+fn deltas(script: &Script, model: &str, voice: &Voice) -> Vec<Delta> {
+    let answer = &script.answer;
+    // A fault that comes late still comes in the middle of the answer.
+    let default_length =
+        script.fault.as_ref().and_then(Fault::after).map_or(12, |after| after.saturating_add(4).max(12));
     let mut deltas = Vec::new();
     if let Some(reasoning) = &answer.reasoning {
         let field = &reasoning.field;
@@ -300,7 +302,7 @@ fn deltas(answer: &Answer, model: &str, voice: &Voice) -> Vec<Delta> {
                 .map(|text| Delta::Reasoning { field: field.clone(), text: text.to_owned() }),
         );
     }
-    deltas.extend(text_pieces(answer, model, voice).into_iter().map(Delta::Text));
+    deltas.extend(text_pieces(answer, model, voice, default_length).into_iter().map(Delta::Text));
     if let Some(refusal) = &answer.refusal {
         deltas.extend(pieces(refusal).map(|text| Delta::Refusal(text.to_owned())));
     }
@@ -329,9 +331,9 @@ fn tool_calls(answer: &Answer, voice: &Voice) -> Vec<Value> {
 }
 
 /// The text as tokens: words with the white space before them.
-fn text_pieces(answer: &Answer, model: &str, voice: &Voice) -> Vec<String> {
+fn text_pieces(answer: &Answer, model: &str, voice: &Voice, default_length: usize) -> Vec<String> {
     let speaks_otherwise = !answer.tool_calls.is_empty() || answer.refusal.is_some();
-    let (mut words, default_length) = match &answer.text {
+    let (mut words, own_length) = match &answer.text {
         Some(text) => {
             let words: Vec<String> = pieces(text).map(str::to_owned).collect();
             let length = words.len();
@@ -340,10 +342,10 @@ fn text_pieces(answer: &Answer, model: &str, voice: &Voice) -> Vec<String> {
         None if speaks_otherwise && answer.tokens.is_none() => return Vec::new(),
         None => {
             let words = [&voice.name, " answers", " as", &format!(" {model}:")].map(str::to_owned);
-            (words.to_vec(), 12)
+            (words.to_vec(), default_length)
         }
     };
-    let length = answer.tokens.unwrap_or(default_length).min(MAX_TOKENS);
+    let length = answer.tokens.unwrap_or(own_length).min(MAX_TOKENS);
     words.truncate(length);
     words.extend((words.len()..length).map(|position| format!(" {}", word(voice.seed, position))));
     words
@@ -415,6 +417,3 @@ fn content_filter_results() -> Value {
 fn prompt_filter_results() -> Value {
     json!([{"prompt_index": 0, "content_filter_results": content_filter_results()}])
 }
-
-#[cfg(test)]
-mod tests;

@@ -107,8 +107,8 @@ fn known() -> String {
     names.join(", ")
 }
 
-/// The script with this short name; several are joined by `+`: `tokens:40+crlf+cut:3`. Later parts go on from what
-/// the earlier ones made, except that a part which is a whole answer of its own begins anew.
+/// The script with this short name; several are joined by `+`: `tokens:40+crlf+cut:3`. Each part changes what the
+/// parts before it made.
 ///
 /// # Errors
 /// When a part has no such name, or its value is missing or unreadable; the message lists what there is.
@@ -136,11 +136,16 @@ struct Part<'a> {
 }
 
 fn named(script: Script, part: &Part<'_>) -> Result<Script, UnknownScript> {
-    if let Some(script) = error_reply(part)? {
-        return Ok(script);
+    if let Some(error) = error_reply(part)? {
+        return Ok(Script {
+            reply: error.reply,
+            headers: error.headers,
+            date_headers: error.date_headers,
+            ..script
+        });
     }
-    if let Some(fault) = broken_transport(part)? {
-        return Ok(fault);
+    if let Some(broken) = broken_connection(part) {
+        return Ok(Script { connection: broken.connection, ..script });
     }
     if let Some(fault) = broken_answer(part)? {
         return Ok(Script { fault: fault.fault, ..script });
@@ -182,16 +187,14 @@ fn error_reply(part: &Part<'_>) -> Result<Option<Script>, UnknownScript> {
     }))
 }
 
-fn broken_transport(part: &Part<'_>) -> Result<Option<Script>, UnknownScript> {
-    Ok(Some(match part.name {
-        "healthy" | "ok" => Script::healthy(),
-        "answer" => Script::answer(part.text()?),
+fn broken_connection(part: &Part<'_>) -> Option<Script> {
+    Some(match part.name {
         "reset" => Script::reset_before_headers(),
         "reset-on-accept" => Script::reset_on_accept(),
         "close" => Script::close_after_read(),
         "silence" => Script::silence(),
-        _ => return Ok(None),
-    }))
+        _ => return None,
+    })
 }
 
 fn broken_answer(part: &Part<'_>) -> Result<Option<Script>, UnknownScript> {
@@ -243,6 +246,12 @@ fn spelled(script: &Script, part: &Part<'_>) -> Option<Script> {
 
 fn said(script: Script, part: &Part<'_>) -> Result<Option<Script>, UnknownScript> {
     Ok(Some(match part.name {
+        "healthy" | "ok" => Script::healthy(),
+        "answer" => {
+            let mut script = script;
+            script.answer.text = Some(part.text()?);
+            script
+        }
         "tokens" => script.tokens(part.number()?),
         "slow-headers" => script.delay_headers(part.duration()?),
         "slow-first-token" => script.delay_first_token(part.duration()?),

@@ -1,5 +1,6 @@
 //! From a script and a request to the steps on the socket: pure, so that every fault can be read off.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -148,20 +149,20 @@ fn body(headers: &Headers<'_>, spoken: &Spoken, script: &Script) -> std::vec::In
     let sized = |body: Bytes| vec![headers.render(200, content_type, Some(body.len())), Step::Raw(body)];
     let truncated =
         |end: Step| vec![headers.render(200, content_type, Some(json.len())), Step::Raw(half.clone()), end];
-    let chunked = |rest: Vec<Step>| [vec![headers.render(200, content_type, None)], rest].concat_steps();
+    let chunked = |then: Step| vec![headers.render(200, content_type, None), then];
     let steps = match &script.fault {
         None => sized(json.into()),
         Some(Fault::Cut { .. }) => truncated(Step::Close),
         Some(Fault::Reset { .. }) => truncated(Step::Reset),
         Some(Fault::Stall { .. }) => truncated(Step::Wait(None, None)),
-        Some(Fault::End { .. }) => chunked(vec![Step::LastChunk(half)]),
+        Some(Fault::End { .. }) => chunked(Step::LastChunk(half)),
         Some(Fault::Malformed { .. }) => sized(half),
         Some(Fault::Error { event, .. }) => sized(event.to_string().into()),
-        Some(Fault::RoleOnly) => chunked(vec![Step::Wait(None, None)]),
+        Some(Fault::RoleOnly) => chunked(Step::Wait(None, None)),
         Some(Fault::HeartbeatsOnly { every }) => {
             // DeepSeek keeps a non-streaming request alive with empty lines.
             let beat = Heartbeat { every: *every, bytes: Bytes::from_static(b"\n") };
-            chunked(vec![Step::Wait(None, Some(beat))])
+            chunked(Step::Wait(None, Some(beat)))
         }
         Some(Fault::Pause { lasting, .. }) => {
             let rest = Bytes::copy_from_slice(json.as_bytes().get(half.len()..).unwrap_or_default());
@@ -170,16 +171,6 @@ fn body(headers: &Headers<'_>, spoken: &Spoken, script: &Script) -> std::vec::In
         }
     };
     steps.into_iter()
-}
-
-trait ConcatSteps {
-    fn concat_steps(self) -> Vec<Step>;
-}
-
-impl ConcatSteps for [Vec<Step>; 2] {
-    fn concat_steps(self) -> Vec<Step> {
-        self.into_iter().flatten().collect()
-    }
 }
 
 /// The events of a stream.
@@ -192,10 +183,7 @@ struct Events {
 impl Events {
     fn steps(self, fault: Option<Fault>) -> Box<dyn Iterator<Item = Step> + Send> {
         match fault {
-            Some(Fault::RoleOnly) => {
-                let open = self.opening(true);
-                Box::new(open.into_iter().chain([self.hang()]))
-            }
+            Some(Fault::RoleOnly) => Box::new([self.opening(), self.hang()].into_iter()),
             Some(Fault::HeartbeatsOnly { every }) => {
                 let beat = Heartbeat { every, bytes: sse::heartbeat(&self.wire) };
                 Box::new([Step::Wait(None, Some(beat))].into_iter())
@@ -210,21 +198,21 @@ impl Events {
     /// Opening events, output up to the fault, and then what the fault does or the rest of the answer.
     fn outputs(self, fault: Option<Fault>) -> Box<dyn Iterator<Item = Step> + Send> {
         let total = self.spoken.deltas.len();
-        let at = fault_position(fault.as_ref()).unwrap_or(total).min(total);
-        let opening = self.opening(true);
+        let at = fault.as_ref().and_then(Fault::after).unwrap_or(total).min(total);
+        let opening = self.opening();
         let break_steps = fault.as_ref().map_or_else(Vec::new, |fault| self.breaking(fault, at));
         let goes_on = matches!(fault, None | Some(Fault::Malformed { .. } | Fault::Pause { .. }));
         let skipped = usize::from(matches!(fault, Some(Fault::Malformed { .. })) && at < total);
         let closing = if goes_on { self.closing() } else { Vec::new() };
-        let events = std::sync::Arc::new(self);
-        let later = std::sync::Arc::clone(&events);
+        let events = Arc::new(self);
+        let later = Arc::clone(&events);
         let before = (0..at).flat_map(move |index| events.output(index));
         let after =
             (at + skipped..if goes_on { total } else { 0 }).flat_map(move |index| later.output(index));
-        Box::new(opening.into_iter().chain(before).chain(break_steps).chain(after).chain(closing))
+        Box::new([opening].into_iter().chain(before).chain(break_steps).chain(after).chain(closing))
     }
 
-    fn opening(&self, with_role: bool) -> Vec<Step> {
+    fn opening(&self) -> Step {
         let mut bytes = Vec::new();
         if self.wire.bom {
             bytes.extend_from_slice(b"\xef\xbb\xbf");
@@ -232,10 +220,8 @@ impl Events {
         if self.wire.azure_preamble {
             bytes.extend(sse::event(&self.wire, &self.spoken.azure_chunk()));
         }
-        if with_role {
-            bytes.extend(sse::event(&self.wire, &self.spoken.role_chunk()));
-        }
-        if bytes.is_empty() { Vec::new() } else { vec![Step::Chunk(bytes.into())] }
+        bytes.extend(sse::event(&self.wire, &self.spoken.role_chunk()));
+        Step::Chunk(bytes.into())
     }
 
     fn output(&self, index: usize) -> impl Iterator<Item = Step> + use<> {
@@ -296,18 +282,5 @@ impl Events {
     fn heartbeat(&self) -> Option<Heartbeat> {
         let every = self.pace.heartbeat;
         (!every.is_zero()).then(|| Heartbeat { every, bytes: sse::heartbeat(&self.wire) })
-    }
-}
-
-fn fault_position(fault: Option<&Fault>) -> Option<usize> {
-    match fault? {
-        Fault::Cut { after }
-        | Fault::Reset { after }
-        | Fault::End { after }
-        | Fault::Stall { after }
-        | Fault::Pause { after, .. }
-        | Fault::Malformed { after, .. }
-        | Fault::Error { after, .. } => Some(*after),
-        Fault::RoleOnly | Fault::HeartbeatsOnly { .. } => None,
     }
 }

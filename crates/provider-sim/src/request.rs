@@ -1,7 +1,9 @@
 //! Requests: a bounded HTTP/1.1 request parser, and what a simulator remembers of each request.
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 /// Request line and headers together, in bytes.
@@ -152,18 +154,28 @@ pub(crate) struct Ask {
     pub(crate) prompt_tokens: u64,
 }
 
+/// The parts of a request body that matter; the messages are only measured.
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(default)]
+    model: Value,
+    #[serde(default)]
+    stream: Value,
+    #[serde(default)]
+    stream_options: Value,
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+}
+
 impl Ask {
     /// Reads a request body; `None` if it is not a JSON object.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(body).ok()?;
-        let object = value.as_object()?;
-        let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
-        let options = object.get("stream_options");
-        let characters = object.get("messages").map_or(0, |messages| messages.to_string().len());
+        let body: Body<'_> = serde_json::from_slice(body).ok()?;
+        let characters = body.messages.map_or(0, |messages| messages.get().len());
         Some(Self {
-            model: object.get("model").and_then(Value::as_str).map(str::to_owned),
-            stream: flag(object.get("stream")),
-            include_usage: flag(options.and_then(|options| options.get("include_usage"))),
+            model: body.model.as_str().map(str::to_owned),
+            stream: body.stream.as_bool().unwrap_or(false),
+            include_usage: body.stream_options.get("include_usage").and_then(Value::as_bool).unwrap_or(false),
             prompt_tokens: u64::try_from(characters / 4).unwrap_or(0) + 3,
         })
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod build;
+
 /// Upper bound on generated tokens per answer, so that a script cannot make the process run out of memory.
 pub(crate) const MAX_TOKENS: usize = 100_000;
 
@@ -283,6 +285,22 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Complete output events before the fault; `None` where there is no output at all.
+    pub(crate) const fn after(&self) -> Option<usize> {
+        match self {
+            Self::Cut { after }
+            | Self::Reset { after }
+            | Self::End { after }
+            | Self::Stall { after }
+            | Self::Pause { after, .. }
+            | Self::Malformed { after, .. }
+            | Self::Error { after, .. } => Some(*after),
+            Self::RoleOnly | Self::HeartbeatsOnly { .. } => None,
+        }
+    }
+}
+
 /// What stands in place of a well-formed event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -352,18 +370,19 @@ fn nanos(nanos: u128) -> Duration {
 }
 
 /// Durations as whole milliseconds.
-pub(crate) mod millis {
+mod millis {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(u64::try_from(value.as_millis()).unwrap_or(u64::MAX))
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_millis)
     }
 }
 
-mod build;
+#[cfg(test)]
+mod tests;

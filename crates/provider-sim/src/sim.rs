@@ -1,5 +1,6 @@
 //! The running simulator.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(30);
 const BACKLOG: u32 = 1024;
 
 /// How a simulator is started.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SimConfig {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -37,6 +38,18 @@ pub struct SimConfig {
     pub seed: u64,
     /// What requests get while no other rule holds.
     pub default: Script,
+}
+
+impl fmt::Debug for SimConfig {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimConfig")
+            .field("listen", &self.listen)
+            .field("name", &self.name)
+            .field("models", &self.models)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for SimConfig {
@@ -61,7 +74,6 @@ impl SimConfig {
 }
 
 /// A running provider. Dropping it stops it and closes all its connections.
-#[derive(Debug)]
 pub struct Sim {
     state: Arc<State>,
     addr: SocketAddr,
@@ -70,7 +82,12 @@ pub struct Sim {
     _reserved: Option<TcpSocket>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim").field("name", &self.name()).field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
 struct Listening {
     stop: CancellationToken,
     task: JoinHandle<()>,

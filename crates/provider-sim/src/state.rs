@@ -22,7 +22,6 @@ const MAX_QUEUE: usize = 100_000;
 /// Model names with their own count; clients choose the names.
 const MAX_MODELS: usize = 1_000;
 
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) config: SimConfig,
     rules: Mutex<Rules>,
@@ -37,7 +36,6 @@ pub(crate) struct State {
     connections: Mutex<CancellationToken>,
 }
 
-#[derive(Debug)]
 struct Rules {
     queue: VecDeque<Script>,
     by_model: HashMap<String, Script>,
@@ -53,7 +51,7 @@ pub(crate) struct RulesNow {
     pub(crate) by_model: HashMap<String, Script>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Log {
     received: VecDeque<Received>,
     bytes: usize,

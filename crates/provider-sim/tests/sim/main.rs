@@ -2,4 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod answers;
+mod control;
+mod errors;
+mod faults;
+mod lifecycle;
 mod raw;
+
+use pointsman_provider_sim::{Script, Sim, SimConfig};
+
+/// A simulator `sim-a` on a free port that answers everything with this script.
+async fn sim(script: Script) -> Sim {
+    Sim::start(SimConfig { default: script, ..SimConfig::named("sim-a") }).await.unwrap()
+}

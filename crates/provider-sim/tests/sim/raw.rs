@@ -9,10 +9,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a client waits before it says [`End::StillOpen`].
-const PATIENCE: Duration = Duration::from_millis(300);
-/// Far past anything that should take time here.
+/// Far past anything that takes time here.
 const LIMIT: Duration = Duration::from_secs(20);
+/// How long nothing must come to be called silence. Too short could only hide a fault, not report one that is none.
+const SILENCE: Duration = Duration::from_millis(60);
 
 /// How an answer ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,8 +23,6 @@ pub(crate) enum End {
     Closed,
     /// TCP reset.
     Reset,
-    /// Nothing more came, and nothing was closed.
-    StillOpen,
 }
 
 #[derive(Debug)]
@@ -64,51 +62,50 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Sends a request on a new connection and reads what comes.
+/// Sends a request on a new connection and reads until the answer is complete or the connection ends.
 pub(crate) async fn exchange(addr: SocketAddr, request: &[u8]) -> Seen {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     exchange_on(&mut stream, request).await
 }
 
 pub(crate) async fn exchange_on(stream: &mut TcpStream, request: &[u8]) -> Seen {
-    let mut raw = Vec::new();
-    let written = stream.write_all(request).await;
-    let mut end = None;
-    if written.is_err() {
-        end = Some(End::Reset);
-    }
-    while end.is_none() {
-        if let Some(seen) = parse(&raw) {
-            if seen.end == End::KeptAlive {
-                return seen;
-            }
-        }
-        // Silence is what some answers are about: then patience ends the reading; otherwise bytes or an end come.
-        end = match timeout(PATIENCE, stream.read_buf(&mut raw)).await {
-            Err(_) => Some(End::StillOpen),
-            Ok(Ok(0)) => Some(End::Closed),
-            Ok(Ok(_)) => None,
-            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionReset => Some(End::Reset),
-            Ok(Err(error)) => panic!("{error}"),
-        };
-    }
-    let end = end.unwrap();
-    let nothing = Seen {
-        status: 0,
-        headers: Vec::new(),
-        body: Vec::new(),
-        chunks: Vec::new(),
-        raw: raw.clone(),
-        end: End::Closed,
-    };
-    Seen { end, ..parse(&raw).unwrap_or(nothing) }
+    exchange_until(stream, request, |_| false).await
 }
 
-/// Bytes until the connection ends, for requests that are not HTTP.
-pub(crate) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+/// Sends a request and reads until enough has come, the answer is complete or the connection ends.
+pub(crate) async fn exchange_until(
+    stream: &mut TcpStream,
+    request: &[u8],
+    enough: impl Fn(&Seen) -> bool,
+) -> Seen {
     let mut raw = Vec::new();
-    timeout(LIMIT, stream.read_to_end(&mut raw)).await.unwrap().unwrap();
-    raw
+    let mut end = stream.write_all(request).await.is_err().then_some(End::Reset);
+    while end.is_none() {
+        if let Some(seen) = parse(&raw).filter(|seen| seen.end == End::KeptAlive || enough(seen)) {
+            return seen;
+        }
+        end = match timeout(LIMIT, stream.read_buf(&mut raw))
+            .await
+            .expect("the answer neither goes on nor ends")
+        {
+            Ok(0) => Some(End::Closed),
+            Ok(_) => None,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Some(End::Reset),
+            Err(error) => panic!("{error}"),
+        };
+    }
+    let nothing =
+        Seen { status: 0, headers: vec![], body: vec![], chunks: vec![], raw: raw.clone(), end: End::Closed };
+    let seen = parse(&raw).unwrap_or(nothing);
+    Seen { end: end.unwrap(), ..seen }
+}
+
+/// Nothing comes and nothing is closed.
+pub(crate) async fn assert_silent(stream: &mut TcpStream) {
+    let mut byte = [0];
+    if let Ok(read) = timeout(SILENCE, stream.read(&mut byte)).await {
+        panic!("not silent: {read:?}");
+    }
 }
 
 /// What was received so far; `None` before the head is complete. The end is `KeptAlive` if the framing is complete.
