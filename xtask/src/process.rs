@@ -22,7 +22,7 @@ impl Heard {
     pub(crate) fn note(&self) -> String {
         match self.closing.as_slice() {
             [] => format!("ended with {} before any test ran", self.status),
-            [only] => only.clone(),
+            [only] => only.trim_matches(['=', ' ']).to_owned(),
             several => {
                 let Tally { passed, failed, ignored } = self.tally;
                 format!(
