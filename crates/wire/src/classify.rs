@@ -3,6 +3,10 @@
 //! Each provider has one table of rows, read from the top; the first row that fits decides. The order is: what
 //! the body says by code or type, then what its message says, then the status. A status alone is never trusted
 //! while the body says more: 400 and 429 mean very different things.
+//!
+//! Providers quote requests in their messages. A row that takes an account or a model out of service for
+//! everybody must therefore not hang on words anywhere in the message of a 400 or 422: it asks for a code, for
+//! another status, or for a message that *begins* with the words.
 
 mod evidence;
 mod row;
@@ -14,7 +18,7 @@ mod tests;
 use std::time::Duration;
 
 use crate::error::UpstreamError;
-use crate::guidance;
+use crate::guidance::{self, Resets};
 use crate::provider::Provider;
 
 pub use crate::guidance::Headers;
@@ -98,11 +102,11 @@ fn decide(
     error: Option<UpstreamError>,
     unix_now_ms: i64,
 ) -> Classified {
-    let message = error.as_ref().map(|error| error.message.as_str());
-    let extra = error.as_ref().map(|error| &error.extra);
-    let retry_after = guidance::retry_after_of_error(headers, message, extra, unix_now_ms);
-    let evidence = Evidence::new(status, error.as_ref(), retry_after);
+    let wait = |resets| guidance::retry_after_of_error(headers, error.as_ref(), resets, unix_now_ms);
+    let evidence = Evidence::new(status, error.as_ref(), wait(Resets::Ignore));
     let row = provider.table.rows().find(|row| row.fits(&evidence));
     let (class, rule) = row.map_or((FailureClass::Unknown, "nothing fits"), |row| (row.class, row.rule));
+    let about_rate = matches!(class, FailureClass::RateLimit | FailureClass::QuotaExhausted);
+    let retry_after = wait(if about_rate { Resets::Count } else { Resets::Ignore });
     Classified { class, rule, error, retry_after }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use time::{go_duration, instant, number};
+use crate::error::UpstreamError;
+use time::{go_duration, instant, number, seconds};
 
 /// Response headers; they are looked up by lower-case names. Implemented for arrays of pairs, for tests and for
 /// events that have no headers.
@@ -25,7 +26,8 @@ impl<const N: usize> Headers for [(&str, &str); N] {
     }
 }
 
-/// How long the provider asks to wait, if it says so in a way that can be understood.
+/// How long the provider asks to wait, if it says so in a way that can be understood. For answers about rates:
+/// the reset headers come with every other answer too and then mean nothing.
 ///
 /// In this order: `retry-after-ms`, `retry-after` (seconds or an HTTP date, RFC 9110 §10.2.3), the reset headers
 /// of rate limits, the text of `message`. Garbage, negative numbers and moments that have passed say nothing.
@@ -40,15 +42,25 @@ pub fn retry_after(headers: &dyn Headers, message: Option<&str>, unix_now_ms: i6
 /// OpenRouter's copy of the provider's headers.
 pub(crate) fn retry_after_of_error(
     headers: &dyn Headers,
-    message: Option<&str>,
-    extra: Option<&Map<String, Value>>,
+    error: Option<&UpstreamError>,
+    resets: Resets,
     unix_now_ms: i64,
 ) -> Option<Duration> {
+    let extra = error.map(|error| &error.extra);
     from_retry_headers(headers, unix_now_ms)
         .or_else(|| extra.and_then(from_retry_info))
-        .or_else(|| from_resets(headers, unix_now_ms))
+        .or_else(|| if resets == Resets::Count { from_resets(headers, unix_now_ms) } else { None })
         .or_else(|| extra.and_then(|extra| from_copied_headers(extra, unix_now_ms)))
-        .or_else(|| message.and_then(from_text))
+        .or_else(|| error.and_then(|error| from_text(&error.message)))
+}
+
+/// Whether the reset headers of rate limits say anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resets {
+    /// The answer is about a rate.
+    Count,
+    /// The answer is about something else.
+    Ignore,
 }
 
 /// How much room the provider says is left, from 0 (none) to 1 (all): the least of remaining ÷ limit over its
@@ -70,7 +82,7 @@ fn from_retry_headers(headers: &dyn Headers, now: i64) -> Option<Duration> {
     millis.or_else(|| {
         let value = headers.get("retry-after")?.trim();
         match number(value) {
-            Some(count) => seconds(count),
+            Some(_) => reset_in(value, now),
             None => until_http_date(value, now).or_else(|| go_duration(value)),
         }
     })
@@ -113,8 +125,8 @@ fn from_resets(headers: &dyn Headers, now: i64) -> Option<Duration> {
 fn reset_in(value: &str, now: i64) -> Option<Duration> {
     let value = value.trim();
     match number(value) {
-        Some(count) if count >= 1e12 => until(count as i64, now),
-        Some(count) if count >= 1e9 => until((count * 1000.0) as i64, now),
+        Some(millis) if millis >= 1e12 => until(millis as i64, now),
+        Some(unix) if unix >= 1e9 => until((unix * 1000.0) as i64, now),
         Some(count) => seconds(count),
         None => go_duration(value).or_else(|| until(instant(value)?, now)),
     }
@@ -153,9 +165,6 @@ fn from_text(message: &str) -> Option<Duration> {
 }
 
 fn until(moment_ms: i64, now_ms: i64) -> Option<Duration> {
-    u64::try_from(moment_ms.checked_sub(now_ms)?).ok().map(Duration::from_millis)
-}
-
-fn seconds(count: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(count).ok()
+    let wait = u64::try_from(moment_ms.checked_sub(now_ms)?).ok()?;
+    seconds(Duration::from_millis(wait).as_secs_f64())
 }

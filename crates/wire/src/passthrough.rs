@@ -98,7 +98,7 @@ impl Plan<'_> {
             self.remove(Field::StreamOptions);
             return;
         }
-        let streams = edits.stream.unwrap_or(self.envelope.stream());
+        let streams = edits.stream.unwrap_or_else(|| self.envelope.stream());
         match edits.include_usage {
             Some(true) if streams && !self.envelope.include_usage() => self.add_usage(),
             Some(false) if self.envelope.include_usage() => self.set_usage("false"),

@@ -205,7 +205,8 @@ impl Provider {
         upstream_model: &str,
         api_version: Option<&str>,
     ) -> Result<String, UrlError> {
-        let base = base_url.or(self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
+        let base =
+            base_url.or_else(|| self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
         let base = base.trim_end_matches('/');
         if base.ends_with(CHAT) {
             return Ok(base.to_owned());

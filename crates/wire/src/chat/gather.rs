@@ -125,6 +125,9 @@ impl Gather {
             return Err(GatherError::Unfinished);
         }
         let mut head = self.head;
+        if let Some(usage) = head.get("x_groq").and_then(|groq| groq.get("usage")).cloned() {
+            head.entry("usage").or_insert(usage);
+        }
         let id = head.remove("id").unwrap_or_else(|| Value::from("chatcmpl-gathered"));
         let call_prefix = id.as_str().unwrap_or_default().to_owned();
         let completion = Completion {

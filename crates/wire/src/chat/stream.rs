@@ -231,7 +231,7 @@ impl StreamDecoder {
     }
 
     fn take_usage(&mut self, chunk: &Chunk<'_>) -> Option<Usage> {
-        let raw = chunk.usage.or(chunk.x_groq.as_ref().and_then(|groq| groq.usage))?;
+        let raw = chunk.usage.or_else(|| chunk.x_groq.as_ref().and_then(|groq| groq.usage))?;
         let usage = Usage::parse(raw.get())?;
         self.usage = Some(usage);
         Some(usage)

@@ -55,6 +55,23 @@ impl Evidence {
         self.text.contains(phrase)
     }
 
+    pub(super) fn begins_with(&self, words: &str) -> bool {
+        self.text.starts_with(words)
+    }
+
+    /// The message (without what another provider added to it) ends with these words.
+    pub(super) fn ends_with(&self, words: &str) -> bool {
+        self.text.lines().next().is_some_and(|line| line.trim_end_matches('.').ends_with(words))
+    }
+
+    /// `limit: 0`: a quota that is never there.
+    pub(super) fn names_limit_of_zero(&self) -> bool {
+        self.text
+            .split("limit: 0")
+            .skip(1)
+            .any(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+    }
+
     /// `limit 30000, … requested 30601`: the request is larger than the limit ever is.
     pub(super) fn asks_more_than_limit(&self) -> bool {
         let limit = self.number_after("limit");
@@ -62,7 +79,7 @@ impl Evidence {
         matches!((limit, requested), (Some(limit), Some(requested)) if requested > limit)
     }
 
-    /// The number right after the last place of a word.
+    /// The first number that stands right after a word.
     fn number_after(&self, word: &str) -> Option<u64> {
         self.text.match_indices(word).find_map(|(at, _)| {
             let rest = self.text.get(at + word.len()..)?.trim_start_matches([':', ' ']);
@@ -75,6 +92,9 @@ impl Evidence {
 
 /// Everything in an error that is a word of the provider's own vocabulary.
 fn codes(error: &UpstreamError) -> Vec<String> {
+    let metadata = |key: &str| {
+        error.extra.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str)
+    };
     let inner = error.extra.get("innererror").or_else(|| error.extra.get("inner_error"));
     let words = [
         error.code.as_deref(),
@@ -82,7 +102,8 @@ fn codes(error: &UpstreamError) -> Vec<String> {
         error.extra.get("status").and_then(Value::as_str),
         inner.and_then(|inner| inner.get("code")).and_then(Value::as_str),
         error.extra.get("details").and_then(|details| details.get("error_code")).and_then(Value::as_str),
-        error.extra.get("metadata").and_then(|metadata| metadata.get("error_type")).and_then(Value::as_str),
+        metadata("error_type"),
+        metadata("limit_source"),
     ];
     words.into_iter().flatten().map(str::to_ascii_lowercase).collect()
 }

@@ -12,6 +12,8 @@ pub(super) struct Row {
     codes: &'static [&'static str],
     /// One of these phrases in the message, in lower case.
     phrases: &'static [&'static str],
+    /// The message begins with one of these, in lower case.
+    begins: &'static [&'static str],
     /// A condition of another kind.
     check: Option<fn(&Evidence) -> bool>,
     pub(super) class: FailureClass,
@@ -23,6 +25,7 @@ impl Row {
         (self.status.is_empty() || evidence.status.is_some_and(|status| self.status.contains(&status)))
             && (self.codes.is_empty() || self.codes.iter().any(|code| evidence.has_code(code)))
             && (self.phrases.is_empty() || self.phrases.iter().any(|phrase| evidence.says(phrase)))
+            && (self.begins.is_empty() || self.begins.iter().any(|words| evidence.begins_with(words)))
             && self.check.is_none_or(|check| check(evidence))
     }
 
@@ -52,6 +55,11 @@ pub(super) const fn says(class: FailureClass, rule: &'static str, phrases: &'sta
     Row { phrases, ..any(class, rule) }
 }
 
+/// A row for the beginning of the message.
+pub(super) const fn begins(class: FailureClass, rule: &'static str, begins: &'static [&'static str]) -> Row {
+    Row { begins, ..any(class, rule) }
+}
+
 /// A row for statuses.
 pub(super) const fn status(class: FailureClass, rule: &'static str, status: &'static [u16]) -> Row {
     Row { status, ..any(class, rule) }
@@ -59,5 +67,5 @@ pub(super) const fn status(class: FailureClass, rule: &'static str, status: &'st
 
 /// A row without condition.
 pub(super) const fn any(class: FailureClass, rule: &'static str) -> Row {
-    Row { status: &[], codes: &[], phrases: &[], check: None, class, rule }
+    Row { status: &[], codes: &[], phrases: &[], begins: &[], check: None, class, rule }
 }

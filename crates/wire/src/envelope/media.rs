@@ -55,7 +55,9 @@ fn read_message(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanEr
                 let role = scanner.skip_value()?;
                 seen.assistant_last = text(scanner.slice(&role)).is_some_and(|role| role == "assistant");
             }
-            _ => drop(scanner.skip_value()?),
+            _ => {
+                scanner.skip_value()?;
+            }
         }
     }
     Ok(())

@@ -98,20 +98,20 @@ impl<'a> Reader<'a> {
         let Some(field) = Field::of(&name) else {
             self.found.needs.unknown_fields |= !fields::is_passed(&name);
             self.skip()?;
-            return self.to_separator();
+            return self.reach_separator();
         };
         if self.found.members.iter().any(|member| member.field == field) {
             return Err(EnvelopeError::DuplicateKey { key: field.name() });
         }
         let value = self.value(field)?;
-        self.to_separator()?;
+        self.reach_separator()?;
         let whole = separator..self.scanner.offset();
         self.found.members.push(Member { field, index, whole, key, value });
         Ok(())
     }
 
     /// Moves over white space, so that the scanner stands at the comma or brace.
-    fn to_separator(&mut self) -> Result<(), EnvelopeError> {
+    fn reach_separator(&mut self) -> Result<(), EnvelopeError> {
         self.scanner.peek().map(drop).map_err(|error| self.scan(error))
     }
 

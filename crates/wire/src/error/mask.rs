@@ -89,6 +89,10 @@ fn labelled(rest: &str, label: &str) -> Option<(usize, usize)> {
     }
     let tail = rest.get(label.len()..)?;
     let word = tail.trim_start_matches([' ', ':', '=', '"', '\'']);
+    if KEYS.iter().any(|(prefix, _)| word.starts_with(prefix)) {
+        // Masked when the key itself is reached, which keeps its beginning.
+        return None;
+    }
     let gap = tail.len() - word.len();
     let length = word_length(word);
     let separated = tail.get(..gap)?.contains([':', '=']);
@@ -98,9 +102,10 @@ fn labelled(rest: &str, label: &str) -> Option<(usize, usize)> {
     (certain && length >= SHORTEST && !(plain && length < 20)).then_some((label.len() + gap, length))
 }
 
+/// The length of the credential at the start of `text`; a full stop after it is the sentence's.
 fn word_length(text: &str) -> usize {
-    text.find(|c: char| !is_key_char(c) && !matches!(c, '.' | '*' | '+' | '/' | '~' | '='))
-        .unwrap_or(text.len())
+    let end = text.find(|c: char| !is_key_char(c) && !matches!(c, '.' | '*' | '+' | '/' | '~' | '='));
+    text.get(..end.unwrap_or(text.len())).unwrap_or_default().trim_end_matches('.').len()
 }
 
 fn is_key_char(c: char) -> bool {

@@ -39,19 +39,17 @@ fn from_body(mut body: Map<String, Value>) -> Option<UpstreamError> {
 }
 
 fn from_object(mut error: Map<String, Value>) -> UpstreamError {
-    let message = match error.remove("message") {
-        Some(Value::String(text)) => text,
+    let detail = match error.remove("message") {
+        Some(Value::String(message)) => UpstreamError { message, ..UpstreamError::default() },
         // Mistral's validation errors: a list of details under `message`.
-        Some(Value::Object(mut nested)) => {
-            return nested.remove("detail").and_then(from_detail).unwrap_or_default();
-        }
-        _ => error.remove("detail").and_then(|detail| detail.as_str().map(str::to_owned)).unwrap_or_default(),
+        Some(Value::Object(mut nested)) => nested.remove("detail").and_then(from_detail).unwrap_or_default(),
+        _ => error.remove("detail").and_then(from_detail).unwrap_or_default(),
     };
     UpstreamError {
-        message,
-        kind: word(error.remove("type")),
-        param: word(error.remove("param")),
-        code: word(error.remove("code")),
+        message: detail.message,
+        kind: word(error.remove("type")).or(detail.kind),
+        param: word(error.remove("param")).or(detail.param),
+        code: word(error.remove("code")).or(detail.code),
         extra: error,
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn spoken_duration(text: &str) -> Option<Duration> {
         "d" | "day" | "days" => 86400.0,
         _ => 1.0,
     };
-    duration(count * unit)
+    seconds(count * unit)
 }
 
 /// Numbers with Go's units, one or several, and what follows them.
@@ -54,7 +54,7 @@ fn compound(text: &str) -> Option<(Duration, &str)> {
     if parts == 0 {
         return None;
     }
-    Some((duration(total)?, rest))
+    Some((seconds(total)?, rest))
 }
 
 fn leading_number(text: &str) -> Option<(f64, &str)> {
@@ -81,8 +81,9 @@ fn leading_unit(text: &str) -> Option<(f64, &str)> {
     UNITS.iter().find_map(|(name, seconds)| text.strip_prefix(name).map(|rest| (*seconds, rest)))
 }
 
-fn duration(seconds: f64) -> Option<Duration> {
-    (seconds <= LONGEST).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
+/// A duration, unless it is beyond all reason.
+pub(super) fn seconds(count: f64) -> Option<Duration> {
+    (count <= LONGEST).then(|| Duration::try_from_secs_f64(count).ok()).flatten()
 }
 
 /// An RFC 3339 date and time as Unix time in milliseconds.

@@ -1,1 +1,82 @@
+use super::{AuthScheme, UrlError, provider, providers};
 
+fn url(name: &str, base: Option<&str>, model: &str, version: Option<&str>) -> String {
+    provider(name).unwrap().chat_url(base, model, version).unwrap()
+}
+
+#[test]
+fn each_provider_has_one_row_under_its_name() {
+    let names: Vec<&str> = providers().iter().map(|provider| provider.name).collect();
+    let expected = [
+        "openai",
+        "azure",
+        "openai-compatible",
+        "vllm",
+        "llama-cpp",
+        "sglang",
+        "ollama",
+        "openrouter",
+        "groq",
+        "deepseek",
+        "mistral",
+    ];
+    assert_eq!(names, expected);
+    for name in names {
+        assert_eq!(provider(name).unwrap().name, name);
+    }
+    assert!(provider("OpenAI").is_none());
+}
+
+#[test]
+fn public_urls_are_those_of_the_providers_documentation() {
+    for (name, expected) in [
+        ("openai", "https://api.openai.com/v1/chat/completions"),
+        ("openrouter", "https://openrouter.ai/api/v1/chat/completions"),
+        ("groq", "https://api.groq.com/openai/v1/chat/completions"),
+        ("deepseek", "https://api.deepseek.com/chat/completions"),
+        ("mistral", "https://api.mistral.ai/v1/chat/completions"),
+        ("ollama", "http://127.0.0.1:11434/v1/chat/completions"),
+    ] {
+        assert_eq!(url(name, None, "m", None), expected);
+    }
+}
+
+#[test]
+fn a_base_url_is_what_an_sdk_would_take_and_a_bare_host_gets_the_usual_path() {
+    for (base, expected) in [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1/chat/completions"),
+        ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/v1/chat/completions"),
+        ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1/chat/completions"),
+        ("https://x.example/llm/api", "https://x.example/llm/api/chat/completions"),
+        ("https://x.example/v1/chat/completions", "https://x.example/v1/chat/completions"),
+    ] {
+        assert_eq!(url("vllm", Some(base), "m", None), expected);
+    }
+    let missing = provider("openai-compatible").unwrap().chat_url(None, "m", None);
+    assert_eq!(missing, Err(UrlError::NoBase { provider: "openai-compatible" }));
+}
+
+#[test]
+fn azure_has_deployments_in_the_path_with_an_api_version_and_v1_without() {
+    let base = Some("https://corp.openai.azure.com/");
+    assert_eq!(
+        url("azure", base, "gpt 4o/eu", Some("2024-10-21")),
+        "https://corp.openai.azure.com/openai/deployments/gpt%204o%2Feu/chat/completions?api-version=2024-10-21"
+    );
+    let v1 = "https://corp.openai.azure.com/openai/v1/chat/completions";
+    assert_eq!(url("azure", base, "gpt-4o", None), v1);
+    assert_eq!(
+        url("azure", Some("https://corp.openai.azure.com/openai/v1"), "gpt-4o", Some("2024-10-21")),
+        v1
+    );
+}
+
+#[test]
+fn a_key_goes_into_the_header_that_the_provider_reads() {
+    let azure = provider("azure").unwrap().auth;
+    assert_eq!((azure.header(), azure.prefix()), ("api-key", ""));
+    for other in providers().iter().filter(|provider| provider.name != "azure") {
+        assert_eq!(other.auth, AuthScheme::Bearer, "{}", other.name);
+        assert_eq!((other.auth.header(), other.auth.prefix()), ("authorization", "Bearer "));
+    }
+}

@@ -40,6 +40,10 @@ impl ChoiceParts {
             }
         }
         for (key, value) in choice {
+            // Some servers send an empty reason with each chunk, also after the last one.
+            if key == "finish_reason" && value.as_str() == Some("") {
+                continue;
+            }
             kept +=
                 if key == "logprobs" { self.add_logprobs(value) } else { put(&mut self.rest, key, value) };
         }
@@ -67,6 +71,7 @@ impl ChoiceParts {
 
     fn add_delta(&mut self, key: String, value: Value) -> usize {
         match (key.as_str(), value) {
+            (_, Value::Null) => 0,
             ("tool_calls", Value::Array(calls)) => calls.into_iter().map(|call| self.add_call(call)).sum(),
             ("function_call" | "audio", Value::Object(part)) => merge_texts(&mut self.message, key, part),
             ("role", role) => {

@@ -1,6 +1,6 @@
 //! Groq (its documentation, "API error codes and responses").
 
-use crate::classify::FailureClass::{Auth, InvalidRequest, Overloaded, Permission, Unsupported};
+use crate::classify::FailureClass::{Auth, Overloaded, Permission, Unsupported};
 use crate::classify::row::{Row, codes, status};
 
 pub(in crate::classify) const ROWS: &[Row] = &[
@@ -14,5 +14,4 @@ pub(in crate::classify) const ROWS: &[Row] = &[
     status(Overloaded, "Groq: flex tier at capacity", &[498]),
     codes(Permission, "Groq: the model's terms are not accepted", &["model_terms_required"]),
     codes(Auth, "Groq: the organization is restricted", &["organization_restricted"]),
-    status(InvalidRequest, "Groq: a dependency of the request failed", &[424]),
 ];

@@ -3,16 +3,15 @@
 use crate::classify::FailureClass::{
     ModelNotFound, Overloaded, Permission, QuotaExhausted, RateLimit, ServerError, Timeout, Unsupported,
 };
+use crate::classify::evidence::Evidence;
 use crate::classify::row::{Row, codes, says, status};
 
 /// Google's OpenAI-compatible endpoints: `status` holds the canonical code of google.rpc.
 pub(in crate::classify) const GOOGLE: &[Row] = &[
-    codes(QuotaExhausted, "Google: a quota of zero or of a day", &["resource_exhausted"]).phrases(&[
-        "limit: 0,",
-        "limit: 0\n",
-        "perday",
-        "per day",
-    ]),
+    codes(QuotaExhausted, "Google: a quota of zero", &["resource_exhausted"])
+        .and(Evidence::names_limit_of_zero),
+    codes(QuotaExhausted, "Google: a quota of a day", &["resource_exhausted"])
+        .phrases(&["perday", "per day", "per_day"]),
     codes(RateLimit, "Google: a quota of a minute", &["resource_exhausted"]),
     codes(ServerError, "Google: internal", &["internal"]),
     codes(Timeout, "Google: deadline exceeded", &["deadline_exceeded"]),
@@ -39,9 +38,6 @@ pub(in crate::classify) const MISTRAL: &[Row] = &[
     .status(&[400, 422]),
     says(Unsupported, "Mistral: the last message's role", &["expected last role"]).status(&[400, 422]),
     codes(ModelNotFound, "Mistral: unknown model", &["invalid_model", "1500"]),
-    says(
-        QuotaExhausted,
-        "Mistral: subscription inactive or usage limit reached",
-        &["inactive subscription", "usage limit reached"],
-    ),
+    says(QuotaExhausted, "Mistral: usage limit reached", &["inactive subscription", "usage limit reached"])
+        .status(&[401, 402, 403, 429]),
 ];

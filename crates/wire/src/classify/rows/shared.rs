@@ -5,7 +5,8 @@ use crate::classify::FailureClass::{
     Auth, BadResponse, Cancelled, ContextOverflow, InvalidRequest, ModelNotFound, Overloaded, Permission,
     Policy, QuotaExhausted, RateLimit, ServerError, Timeout, Unknown, Unsupported,
 };
-use crate::classify::row::{Row, any, codes, says, status};
+use crate::classify::evidence::Evidence;
+use crate::classify::row::{Row, any, begins, codes, says, status};
 
 /// Codes that say for certain what it is.
 pub(in crate::classify) const CODES: &[Row] = &[
@@ -155,11 +156,11 @@ pub(in crate::classify) const CODES: &[Row] = &[
             "service_tier_capacity_exceeded",
         ],
     )
-    .and(|evidence| !evidence.says("limit: 0,") && !names_money(evidence)),
+    .and(|evidence| !evidence.names_limit_of_zero() && !names_money(evidence)),
 ];
 
 /// Words about money in a message that goes with a rate limit's code or a bare 429.
-fn names_money(evidence: &crate::classify::evidence::Evidence) -> bool {
+fn names_money(evidence: &Evidence) -> bool {
     MONEY.iter().any(|phrase| evidence.says(phrase))
 }
 
@@ -182,8 +183,23 @@ const MONEY: &[&str] = &[
 
 /// Messages of providers that have no code for it.
 pub(in crate::classify) const PHRASES: &[Row] = &[
-    says(QuotaExhausted, "the message speaks of spent money", MONEY).status(&[400, 402, 403, 429]),
-    says(QuotaExhausted, "a limit of zero", &["limit: 0,"]).status(&[429]),
+    any(QuotaExhausted, "a limit of zero").status(&[429]).and(Evidence::names_limit_of_zero),
+    // Google says the same of a quota that is whole again in a minute, and then says when.
+    says(RateLimit, "a quota that comes back", &["exceeded your current quota"])
+        .status(&[429])
+        .and(|evidence| evidence.asks_to_wait),
+    says(QuotaExhausted, "the message speaks of spent money", MONEY).status(&[402, 403, 429]),
+    begins(
+        QuotaExhausted,
+        "the message speaks of spent money",
+        &[
+            "your credit balance is too low",
+            "you have reached your specified api usage limits",
+            "insufficient balance",
+            "insufficient credits",
+        ],
+    )
+    .status(&[400]),
     says(
         ContextOverflow,
         "the message says that the prompt is too long",
@@ -249,33 +265,22 @@ pub(in crate::classify) const PHRASES: &[Row] = &[
         ],
     )
     .status(&[400, 404, 422, 500, 501]),
-    says(
+    says(ModelNotFound, "the message says that the model does not exist", &["do not have access to it"])
+        .status(&[403]),
+    begins(
         ModelNotFound,
         "the message says that the model does not exist",
-        &[
-            "does not exist or you do not have access to it",
-            "is not a valid model",
-            "model not found",
-            "invalid model",
-            "model does not exist",
-            "no such model",
-            "unknown model",
-            "has been deprecated",
-        ],
+        &["model not exist", "model not found", "model does not exist"],
     )
-    .status(&[400, 403, 404, 410]),
-    says(
+    .status(&[400]),
+    says(Auth, "the message refuses the key", &["incorrect api key", "invalid api key", "api key not valid"])
+        .status(&[403]),
+    begins(
         Auth,
         "the message refuses the key",
-        &[
-            "incorrect api key",
-            "invalid api key",
-            "api key not valid",
-            "invalid subscription key",
-            "api key expired",
-        ],
+        &["api key not valid", "api key expired", "incorrect api key"],
     )
-    .status(&[400, 401, 403]),
+    .status(&[400]),
     says(
         Overloaded,
         "the message speaks of load",
@@ -314,13 +319,13 @@ pub(in crate::classify) const GENERAL_CODES: &[Row] = &[
 
 /// What is left: the status of the answer, or the one that the body names.
 pub(in crate::classify) const STATUS: &[Row] = &[
-    status(Auth, "status 401", &[401, 407]),
+    status(Auth, "status 401", &[401]),
     status(QuotaExhausted, "status 402", &[402]),
     status(Permission, "status 403", &[403, 451]),
     status(ModelNotFound, "status 404", &[404, 410]),
     status(Timeout, "a status for a timeout", &[408, 504]),
     status(ContextOverflow, "status 413 with a text about tokens", &[413]).phrases(&["token", "context"]),
-    status(ServerError, "a status for a conflict or a failed dependency", &[409, 423, 424, 425]),
+    status(ServerError, "a proxy on the way wants credentials", &[407]),
     status(RateLimit, "status 429", &[429]),
     status(Cancelled, "status 499", &[499]),
     status(Unsupported, "status 501", &[501]),
