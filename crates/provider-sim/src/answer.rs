@@ -30,6 +30,8 @@ pub(crate) enum Delta {
 pub(crate) struct Spoken {
     pub(crate) deltas: Vec<Delta>,
     id: String,
+    /// Names the simulator in each chunk: two answers put together would show.
+    fingerprint: String,
     created: u64,
     model: String,
     finish: String,
@@ -49,7 +51,7 @@ struct Chunk<'a> {
     created: u64,
     model: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    system_fingerprint: Option<&'static str>,
+    system_fingerprint: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_filter_results: Option<Value>,
     choices: Vec<Choice<'a>>,
@@ -72,7 +74,6 @@ struct Choice<'a> {
     content_filter_results: Option<Value>,
 }
 
-const FINGERPRINT: &str = "fp_pointsman_sim";
 const TOOL_FRAGMENT_CHARS: usize = 8;
 
 impl Spoken {
@@ -87,6 +88,7 @@ impl Spoken {
         Self {
             deltas: deltas(script, &asked, voice),
             id: format!("chatcmpl-sim-{}", voice.call),
+            fingerprint: format!("fp_{}", voice.name),
             // A fixed epoch keeps answers the same from run to run.
             created: 1_700_000_000 + voice.call,
             model: answer.model.clone().unwrap_or(asked),
@@ -173,7 +175,7 @@ impl Spoken {
             object,
             created: self.created,
             model: &self.model,
-            system_fingerprint: Some(FINGERPRINT),
+            system_fingerprint: Some(&self.fingerprint),
             prompt_filter_results: None,
             choices: Vec::new(),
             usage: None,

@@ -21,6 +21,8 @@ use crate::state::{Gauge, InUse, State};
 const IDLE: Duration = Duration::from_secs(300);
 /// Bytes that a client may send ahead while its request is being answered.
 const MAX_AHEAD: usize = 64 * 1024;
+/// Lateness of a timer that is made up for; tokio's timers have steps of a millisecond.
+const TIMER_SLACK: Duration = Duration::from_millis(3);
 /// How long a connection with a refused request is read on, so that the client gets to see the refusal.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -264,12 +266,16 @@ impl Socket {
 
     async fn run(&mut self, plan: Plan) -> Result<Next, Gone> {
         let mut pending = Bytes::new();
+        let mut due = Instant::now();
         for step in plan.steps {
             match step {
                 Step::Head(bytes) => pending = bytes,
                 Step::Wait(lasting, beat) => {
                     self.send(&std::mem::take(&mut pending), plan.split).await?;
-                    self.wait(lasting, beat, plan.split).await?;
+                    // A time that the clock cannot show never comes.
+                    let until = lasting.and_then(|lasting| next_due(due).checked_add(lasting));
+                    due = until.unwrap_or(due);
+                    self.wait(until, beat, plan.split).await?;
                 }
                 Step::Close | Step::Reset => {
                     self.send(&std::mem::take(&mut pending), plan.split).await?;
@@ -308,13 +314,13 @@ impl Socket {
         Ok(())
     }
 
+    /// Waits until then, or for ever, with heartbeats.
     async fn wait(
         &mut self,
-        lasting: Option<Duration>,
+        until: Option<Instant>,
         beat: Option<Heartbeat>,
         split: bool,
     ) -> Result<(), Gone> {
-        let until = lasting.map(|lasting| Instant::now() + lasting);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let turn = beat.as_ref().map(|beat| beat.every.max(Duration::from_millis(1)));
@@ -394,6 +400,12 @@ impl Socket {
         // If the option cannot be set the connection closes in order: less of a fault, nothing worse.
         self.stream.set_zero_linger().unwrap_or_default();
     }
+}
+
+/// Where a wait counts from: when the last one was due, so that the timer's rounding does not add up over many tokens;
+/// but from now if something else has held us up since.
+fn next_due(due: Instant) -> Instant {
+    if due.elapsed() < TIMER_SLACK { due } else { Instant::now() }
 }
 
 async fn watch(reader: &mut tokio::net::tcp::ReadHalf<'_>, buffer: &mut BytesMut) -> Result<(), Gone> {

@@ -11,6 +11,23 @@
 //! - `state` holds the rules (queue, per model, schedule, default), counts and what was received.
 //!
 //! Everything is deterministic: ids count up from 1, words come from the seed, delays use tokio's clock.
+//!
+//! ```
+//! use pointsman_provider_sim::{Script, Sim, SimConfig};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let sim = Sim::start(SimConfig::named("primary")).await?;
+//! sim.enqueue([Script::openai_rate_limit(2), Script::cut_after(3).tokens(40)]);
+//! // Two requests to sim.base_url() now get a 429 and a stream that breaks; all others are answered in full.
+//! assert_eq!(sim.calls(), 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Rules for a request, first match wins: its own header `x-sim-script`, the queue ([`Sim::enqueue`]), its model's
+//! rule ([`Sim::set_for_model`]), the schedule ([`Sim::set_schedule`]), the default ([`Sim::set`]). A key or model that
+//! is not served, and a body that is not JSON, are refused before any script.
 
 mod answer;
 mod catalogue;

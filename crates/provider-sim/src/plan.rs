@@ -130,9 +130,10 @@ pub(crate) fn head_bytes(status: u16, headers: &[(String, String)]) -> Bytes {
 }
 
 fn http_date(now: SystemTime, ms: i64) -> String {
-    let distance = Duration::from_millis(ms.unsigned_abs());
+    // Years that an HTTP date can show: from 1970 on, with four digits.
+    let distance = Duration::from_millis(ms.unsigned_abs()).min(Duration::from_secs(100 * 365 * 86_400));
     let moved = if ms < 0 { now.checked_sub(distance) } else { now.checked_add(distance) };
-    httpdate::fmt_http_date(moved.unwrap_or(now))
+    httpdate::fmt_http_date(moved.unwrap_or(now).max(SystemTime::UNIX_EPOCH))
 }
 
 fn fixed(headers: &Headers<'_>, reply: &FixedReply) -> std::array::IntoIter<Step, 2> {
@@ -284,3 +285,6 @@ impl Events {
         (!every.is_zero()).then(|| Heartbeat { every, bytes: sse::heartbeat(&self.wire) })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -350,7 +350,7 @@ impl Schedule {
 
     /// The script that holds `elapsed` after the schedule began; `None` without phases.
     pub fn at(&self, elapsed: Duration) -> Option<&Script> {
-        let total: Duration = self.phases.iter().map(|phase| phase.lasting).sum();
+        let total = self.phases.iter().fold(Duration::ZERO, |sum, phase| sum.saturating_add(phase.lasting));
         let mut left = match (self.repeat, total.as_nanos()) {
             (true, total @ 1..) => nanos(elapsed.as_nanos() % total),
             _ => elapsed,

@@ -277,3 +277,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,9 +22,13 @@ impl Script {
 
     /// An answer with this status and a small JSON error body; see [`Script::header`] and [`Script::body`].
     pub fn status(status: u16) -> Self {
+        let kind = match status {
+            429 => "rate_limit_error",
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        };
         let body = format!(
-            r#"{{"error":{{"message":"Simulated status {status}","type":"{}","param":null,"code":null}}}}"#,
-            if status >= 500 { "server_error" } else { "invalid_request_error" }
+            r#"{{"error":{{"message":"Simulated status {status}","type":"{kind}","param":null,"code":null}}}}"#
         );
         Self::fixed(status, "application/json", body)
     }

@@ -18,10 +18,13 @@ fn a_repeating_schedule_begins_again_and_a_single_one_stays_in_its_last_phase() 
 }
 
 #[test]
-fn schedules_without_length_do_not_divide_by_zero() {
+fn schedules_without_length_or_without_end_do_not_panic() {
     assert_eq!(Schedule::default().at(SECOND), None);
     let empty_phase = Schedule::repeating([(Duration::ZERO, Script::status(500))]);
     assert_eq!(status_at(&empty_phase, SECOND), Some(500));
+    let endless =
+        Schedule::repeating([(Duration::MAX, Script::status(500)), (Duration::MAX, Script::status(502))]);
+    assert_eq!(status_at(&endless, SECOND), Some(500));
 }
 
 #[test]

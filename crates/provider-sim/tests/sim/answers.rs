@@ -47,7 +47,10 @@ async fn a_healthy_stream_has_role_words_finish_and_done_and_keeps_the_connectio
     assert_eq!(chunks[6]["choices"][0]["finish_reason"], "stop");
     for chunk in &chunks {
         assert_eq!((&chunk["id"], &chunk["model"]), (&json!("chatcmpl-sim-1"), &json!("m")));
-        assert_eq!(chunk["object"], "chat.completion.chunk");
+        assert_eq!(
+            (&chunk["object"], &chunk["system_fingerprint"]),
+            (&json!("chat.completion.chunk"), &json!("fp_sim-a"))
+        );
         assert_eq!(chunk["created"], chunks[0]["created"]);
     }
     assert!(seen.text().ends_with("data: [DONE]\n\n"));
