@@ -166,8 +166,9 @@ impl Client {
                 Again::No => false,
                 Again::Stale => std::mem::take(&mut may_replay),
                 Again::Unprocessed => {
-                    unprocessed_left = unprocessed_left.saturating_sub(1);
-                    unprocessed_left > 0
+                    let left = unprocessed_left;
+                    unprocessed_left = left.saturating_sub(1);
+                    left > 0
                 }
             };
             if !allowed {

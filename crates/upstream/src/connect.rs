@@ -13,17 +13,17 @@ use http::{HeaderValue, Uri};
 use hyper::client::conn::{http1, http2};
 use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower_service::Service;
 
 use crate::error::{TransportError, TransportErrorKind, connect_kind, exchange_kind, handshake_kind};
-use crate::meter::{Duplex, HttpSide, Meter, OpenSocket, SocketSide};
+use crate::meter::{HttpSide, Meter};
 use crate::origin::Origin;
 use crate::proxy::{Proxy, ProxyConfig};
 use crate::request::{HttpVersion, RequestForm};
+use crate::socket::{Duplex, OpenSocket, Probe, SocketSide, tune};
 use crate::tls::Tls;
 use crate::upload::Upload;
 
@@ -31,12 +31,6 @@ use crate::upload::Upload;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The smallest share of the connect limit that one of several addresses gets.
 const MIN_ADDRESS_SHARE: Duration = Duration::from_millis(250);
-/// A dead peer is noticed after 30 s + 3 × 10 s without traffic.
-const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
-/// How long sent data may stay unacknowledged; above the longest write limit of the built-in profiles (60 s), so that
-/// ours strikes first.
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Receive window of one HTTP/2 stream; the connection gets this for each of its streams, so that a slow reader
 /// cannot hold up the others.
 const H2_STREAM_WINDOW: u32 = 256 * 1024;
@@ -60,6 +54,7 @@ pub(crate) struct Http1Parts {
     pub(crate) sender: http1::SendRequest<Upload>,
     pub(crate) driver: tokio::task::AbortHandle,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) probe: Probe,
     pub(crate) form: RequestForm,
     pub(crate) proxy_credential: Option<HeaderValue>,
 }
@@ -68,6 +63,7 @@ pub(crate) struct Http2Parts {
     pub(crate) sender: http2::SendRequest<Upload>,
     pub(crate) stop: DropGuard,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) probe: Probe,
     /// How many streams the peer allows, as last seen.
     pub(crate) peer_streams: Arc<AtomicUsize>,
 }
@@ -99,7 +95,8 @@ impl Connector {
         };
         let tcp = self.tcp(host, port, deadline).await?;
         let open = OpenSocket::new(Arc::clone(&self.open));
-        let mut stream: Box<dyn Duplex> = Box::new(SocketSide::new(tcp, Arc::clone(&meter), open));
+        let (socket, probe) = SocketSide::new(tcp, Arc::clone(&meter), open);
+        let mut stream: Box<dyn Duplex> = Box::new(socket);
         let mut form = RequestForm::OriginForm;
         let mut credential = None;
         if let Some(proxy) = &proxy {
@@ -121,9 +118,11 @@ impl Connector {
         }
         let io = TokioIo::new(HttpSide::new(stream, Arc::clone(&meter)));
         if speaks_http2 {
-            return self.http2(io, meter).await.map(Opened::Http2);
+            return self.http2(io, meter, probe).await.map(Opened::Http2);
         }
-        http1(io, meter, form, credential).await.map(Opened::Http1)
+        let (sender, driver) = http1(io).await?;
+        let parts = Http1Parts { sender, driver, meter, probe, form, proxy_credential: credential };
+        Ok(Opened::Http1(parts))
     }
 
     /// Tries the addresses in the resolver's order (RFC 6724), each within its share of what is left.
@@ -185,7 +184,12 @@ impl Connector {
         tunnelled.map(|io| Box::new(io.into_inner()) as Box<dyn Duplex>)
     }
 
-    async fn http2(&self, io: TokioIo<HttpSide>, meter: Arc<Meter>) -> Result<Http2Parts, TransportError> {
+    async fn http2(
+        &self,
+        io: TokioIo<HttpSide>,
+        meter: Arc<Meter>,
+        probe: Probe,
+    ) -> Result<Http2Parts, TransportError> {
         let stop = CancellationToken::new();
         let streams = u32::try_from(self.h2_streams.max(1)).unwrap_or(u32::MAX);
         let handshake = http2::Builder::new(ConnectionTasks { stop: stop.clone() })
@@ -209,7 +213,7 @@ impl Connector {
             polled
         });
         tokio::spawn(stop.run_until_cancelled_owned(driver));
-        Ok(Http2Parts { sender, stop: unless_dropped, meter, peer_streams })
+        Ok(Http2Parts { sender, stop: unless_dropped, meter, probe, peer_streams })
     }
 }
 
@@ -224,10 +228,7 @@ async fn settings_received(meter: &Meter) {
 
 async fn http1(
     io: TokioIo<HttpSide>,
-    meter: Arc<Meter>,
-    form: RequestForm,
-    proxy_credential: Option<HeaderValue>,
-) -> Result<Http1Parts, TransportError> {
+) -> Result<(http1::SendRequest<Upload>, tokio::task::AbortHandle), TransportError> {
     let handshake = http1::Builder::new().max_buf_size(MAX_HEADER_BYTES).handshake::<_, Upload>(io).await;
     let (sender, connection) = handshake.map_err(|error| failed(&error))?;
     let driver = tokio::spawn(async move {
@@ -235,23 +236,7 @@ async fn http1(
             tracing::debug!(kind = ?exchange_kind(&error), "connection ended with an error");
         }
     });
-    Ok(Http1Parts { sender, driver: driver.abort_handle(), meter, form, proxy_credential })
-}
-
-/// Socket options are an improvement, not a condition: a platform that refuses one still gets its connection.
-fn tune(stream: &TcpStream) {
-    let (idle, interval, retries) = KEEPALIVE;
-    let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(retries);
-    let socket = SockRef::from(stream);
-    let mut failed = socket.set_tcp_nodelay(true).is_err();
-    failed |= socket.set_tcp_keepalive(&keepalive).is_err();
-    #[cfg(target_os = "linux")]
-    {
-        failed |= socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).is_err();
-    }
-    if failed {
-        tracing::debug!("a socket option could not be set");
-    }
+    Ok((sender, driver.abort_handle()))
 }
 
 /// Runs hyper's tasks of one HTTP/2 connection until they end or the connection is stopped.

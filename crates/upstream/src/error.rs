@@ -81,6 +81,16 @@ impl fmt::Display for TransportError {
 impl StdError for TransportError {}
 
 impl TransportPhase {
+    /// Name for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotSent => "not_sent",
+            Self::Sent => "sent",
+            Self::Headers => "headers",
+        }
+    }
+
     fn sentence(self) -> &'static str {
         match self {
             Self::NotSent => "before anything of the request was sent or processed",
@@ -91,6 +101,25 @@ impl TransportPhase {
 }
 
 impl TransportErrorKind {
+    /// Name for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Refused => "refused",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::Tls => "tls",
+            Self::Handshake => "handshake",
+            Self::HeadersTimeout => "headers_timeout",
+            Self::WriteStall => "write_stall",
+            Self::Reset => "reset",
+            Self::Closed => "closed",
+            Self::Protocol => "protocol",
+            Self::TooManyConnections => "too_many_connections",
+            Self::Other => "other",
+        }
+    }
+
     fn sentence(self) -> &'static str {
         match self {
             Self::Dns => "the host name could not be resolved",
@@ -156,6 +185,14 @@ pub(crate) fn unprocessed(error: &hyper::Error) -> bool {
     })
 }
 
+/// The whole HTTP/2 connection broke, not only this stream.
+pub(crate) fn lost_connection(error: &hyper::Error) -> bool {
+    match find::<h2::Error>(error) {
+        Some(h2) => h2.is_io() || h2.is_go_away(),
+        None => find_io(error).is_some() || error.is_canceled() || error.is_closed(),
+    }
+}
+
 fn h2_kind(error: &h2::Error) -> TransportErrorKind {
     if let Some(io) = error.get_io() {
         // h2 reports the end of the socket under open streams as a broken pipe.
@@ -205,12 +242,4 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
         };
     }
     None
-}
-
-/// The whole HTTP/2 connection broke, not only this stream.
-pub(crate) fn lost_connection(error: &hyper::Error) -> bool {
-    match find::<h2::Error>(error) {
-        Some(h2) => h2.is_io() || h2.is_go_away(),
-        None => find_io(error).is_some() || error.is_canceled() || error.is_closed(),
-    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::DropGuard;
@@ -15,6 +16,7 @@ use crate::connect::{Http1Parts, Http2Parts};
 use crate::meter::{Meter, Stamp};
 use crate::pool::{Key, Pool};
 use crate::request::RequestForm;
+use crate::socket::{Probe, SocketState};
 use crate::upload::Upload;
 
 /// How long a connection whose answer is read may take to finish sending its request before it is given up.
@@ -83,6 +85,7 @@ impl Home {
 pub(crate) struct Single {
     sender: http1::SendRequest<Upload>,
     meter: Arc<Meter>,
+    probe: Probe,
     form: RequestForm,
     proxy_credential: Option<HeaderValue>,
     served: bool,
@@ -99,12 +102,17 @@ impl Drop for Driver {
 
 impl Single {
     pub(crate) fn new(parts: Http1Parts) -> Self {
-        let Http1Parts { sender, driver, meter, form, proxy_credential } = parts;
-        Self { sender, meter, form, proxy_credential, served: false, _driver: Driver(driver) }
+        let Http1Parts { sender, driver, meter, probe, form, proxy_credential } = parts;
+        Self { sender, meter, probe, form, proxy_credential, served: false, _driver: Driver(driver) }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
         self.sender.is_ready()
+    }
+
+    /// Ready, and the socket is silent: whatever an idle HTTP/1.1 connection has to say is its end.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.is_ready() && self.probe.state() == SocketState::Quiet
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -153,8 +161,10 @@ impl H1Lease {
         single.served = true;
         if single.is_ready() {
             home.put_back(single);
-        } else if !single.is_closed() {
-            tokio::spawn(async move {
+        } else if !single.is_closed()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
                 if let Ok(Ok(())) = timeout(SETTLE_FOR, single.sender.ready()).await {
                     home.put_back(single);
                 }
@@ -168,6 +178,7 @@ pub(crate) struct Shared {
     id: u64,
     sender: http2::SendRequest<Upload>,
     meter: Arc<Meter>,
+    probe: Probe,
     streams: AtomicUsize,
     peer_streams: Arc<AtomicUsize>,
     served: AtomicBool,
@@ -179,12 +190,13 @@ pub(crate) struct Shared {
 impl Shared {
     /// A new connection with its first stream already taken.
     pub(crate) fn with_a_stream(id: u64, parts: Http2Parts) -> Self {
-        let Http2Parts { sender, stop, meter, peer_streams } = parts;
+        let Http2Parts { sender, stop, meter, probe, peer_streams } = parts;
         Self {
             id,
             peer_streams,
             sender,
             meter,
+            probe,
             streams: AtomicUsize::new(1),
             served: AtomicBool::new(false),
             evicted: AtomicBool::new(false),
@@ -204,6 +216,10 @@ impl Shared {
 
     /// Takes a stream if the peer and `cap` allow one more. Called under the pool's lock only.
     pub(crate) fn take_stream(&self, cap: usize) -> bool {
+        // Only an idle connection can have ended without its driver having had a reason to look.
+        if self.is_idle() && self.probe.state() == SocketState::Ended {
+            return false;
+        }
         let room = self.streams.load(Ordering::Acquire) < self.peer_streams().min(cap.max(1));
         if room {
             self.streams.fetch_add(1, Ordering::AcqRel);

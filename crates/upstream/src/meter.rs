@@ -4,13 +4,15 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::socket::Duplex;
 
 /// A moment that one task sets and another reads.
 #[derive(Debug)]
@@ -93,86 +95,12 @@ impl Meter {
         self.changed.notified().await;
     }
 
-    fn note_write(&self, written: &Poll<io::Result<usize>>) {
+    pub(crate) fn note_write(&self, written: &Poll<io::Result<usize>>) {
         self.blocked.store(written.is_pending(), Ordering::Release);
         if let Poll::Ready(Ok(count)) = written {
             self.written.fetch_add(*count as u64, Ordering::AcqRel);
             self.wrote_at.touch();
         }
-    }
-}
-
-/// Counts a socket as open for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct OpenSocket(Arc<AtomicUsize>);
-
-impl OpenSocket {
-    pub(crate) fn new(open: Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::AcqRel);
-        Self(open)
-    }
-}
-
-impl Drop for OpenSocket {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Either end of a byte stream, so that TCP, TLS and TLS in a tunnel are one type.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-/// The socket side: counts what the kernel took.
-pub(crate) struct SocketSide<S> {
-    inner: S,
-    meter: Arc<Meter>,
-    _open: OpenSocket,
-}
-
-impl<S> SocketSide<S> {
-    pub(crate) fn new(inner: S, meter: Arc<Meter>, open: OpenSocket) -> Self {
-        Self { inner, meter, _open: open }
-    }
-}
-
-impl<S: Duplex> AsyncRead for SocketSide<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
-    }
-}
-
-impl<S: Duplex> AsyncWrite for SocketSide<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.meter.note_write(&written);
-        written
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
-        self.meter.note_write(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 

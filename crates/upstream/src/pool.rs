@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +76,7 @@ struct Idle {
 struct Opening {
     started: Instant,
     waiting: AtomicUsize,
+    succeeded: AtomicBool,
     finished: CancellationToken,
 }
 
@@ -123,10 +125,7 @@ impl Pool {
         loop {
             match self.next_step(key, newer_than, may_join) {
                 Step::Use(lease) => return Ok(CheckedOut { lease, connect: None }),
-                Step::Join(opening) => {
-                    // Once it took too long, this request goes its own way.
-                    may_join = opening.wait(limit, deadline).await;
-                }
+                Step::Join(opening) => may_join = opening.wait(limit, deadline).await,
                 Step::Open(opening) => return self.open(key, opening, deadline).await,
             }
         }
@@ -159,6 +158,7 @@ impl Pool {
         let opening = Arc::new(Opening {
             started: Instant::now(),
             waiting: AtomicUsize::new(1),
+            succeeded: AtomicBool::new(false),
             finished: CancellationToken::new(),
         });
         slot.opening.push(Arc::clone(&opening));
@@ -186,8 +186,10 @@ impl Pool {
             }
             Opened::Http2(parts) => Lease::H2(self.share(key, parts)),
         };
-        // Those who waited look again only now that the new connection is there to be found.
-        drop(opening);
+        if let Some(opening) = opening {
+            // Those who waited look again only now that the new connection is there to be found.
+            opening.opening.succeeded.store(true, Ordering::Release);
+        }
         Ok(CheckedOut { lease, connect: Some(started.elapsed()) })
     }
 
@@ -247,8 +249,13 @@ impl Pool {
             return;
         }
         let every = (self.limits.idle_timeout / 2).clamp(Duration::from_millis(50), Duration::from_secs(15));
+        let Ok(runtime) = Handle::try_current() else {
+            // A response dropped outside its runtime, which is then going away with its connections.
+            self.sweeping.store(false, Ordering::Release);
+            return;
+        };
         let pool = Arc::downgrade(self);
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             loop {
                 sleep(every).await;
                 let Some(pool) = pool.upgrade() else { return };
@@ -262,12 +269,11 @@ impl Pool {
     /// Returns whether the sweeper may rest.
     fn sweep(&self) -> bool {
         let mut slots = self.lock();
-        let limit = self.limits.idle_timeout;
-        slots.retain(|_, slot| {
-            slot.sweep(limit);
-            !slot.is_empty()
-        });
-        let rest = slots.is_empty();
+        for slot in slots.values_mut() {
+            slot.sweep(self.limits.idle_timeout);
+        }
+        slots.retain(|_, slot| slot.http1_only || !slot.is_empty());
+        let rest = slots.values().all(Slot::is_empty);
         if rest {
             // Under the lock, so that whoever adds a connection next starts a new sweeper.
             self.sweeping.store(false, Ordering::Release);
@@ -284,7 +290,7 @@ impl Slot {
     /// The idle connection used last. Closed and aged ones are dropped on the way.
     fn take_idle(&mut self, idle_timeout: Duration) -> Option<Single> {
         while let Some(idle) = self.idle.pop() {
-            if idle.connection.is_ready() && idle.since.elapsed() < idle_timeout {
+            if idle.since.elapsed() < idle_timeout && idle.connection.is_reusable() {
                 return Some(idle.connection);
             }
         }
@@ -324,10 +330,10 @@ impl Slot {
 }
 
 impl Opening {
-    /// Waits for the connection, and says whether it is worth waiting for another one after it.
+    /// Waits for the connection. If it took too long or failed, the caller had better open its own than wait again.
     async fn wait(&self, limit: Duration, deadline: Instant) -> bool {
         let until = (self.started + JOIN_FOR.min(limit / 4)).min(deadline);
-        timeout_at(until, self.finished.cancelled()).await.is_ok()
+        timeout_at(until, self.finished.cancelled()).await.is_ok() && self.succeeded.load(Ordering::Acquire)
     }
 }
 

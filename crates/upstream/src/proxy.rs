@@ -12,8 +12,8 @@ use crate::origin::Origin;
 /// Rules that say which origins are reached through which proxy.
 ///
 /// Loopback, link-local and private addresses, and `localhost`, are reached directly: a self-hosted model server is
-/// rarely behind the proxy that leads to the internet. An entry of `NO_PROXY` that begins with `!` names an exception:
-/// `NO_PROXY="!10.1.2.3,!gpu.localhost"` sends these through the proxy all the same.
+/// rarely behind the proxy that leads to the internet. [`ProxyConfig::also_for`] names those that are. A host name that
+/// resolves to such an address is not looked up here: list it in `NO_PROXY`.
 #[derive(Clone, Default)]
 pub struct ProxyConfig {
     matcher: Option<Arc<Matcher>>,
@@ -56,13 +56,15 @@ impl ProxyConfig {
         if all.is_empty() && http.is_empty() && https.is_empty() {
             return Self::none();
         }
-        let no_proxy = either("NO_PROXY");
-        let entries = || no_proxy.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-        let direct: Vec<&str> = entries().filter(|entry| !entry.starts_with('!')).collect();
-        let named = entries().filter_map(|entry| entry.strip_prefix('!')).map(str::to_ascii_lowercase);
-        let named = named.collect();
-        let matcher = Matcher::builder().all(all).http(http).https(https).no(direct.join(",")).build();
-        Self { matcher: Some(Arc::new(matcher)), named }
+        let matcher = Matcher::builder().all(all).http(http).https(https).no(either("NO_PROXY")).build();
+        Self { matcher: Some(Arc::new(matcher)), named: Arc::default() }
+    }
+
+    /// Sends these hosts (names or addresses, without port) through the proxy although they are local.
+    #[must_use]
+    pub fn also_for(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        self.named = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
+        self
     }
 
     pub(crate) fn proxy_for(&self, origin: &Origin) -> Option<Proxy> {

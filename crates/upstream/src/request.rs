@@ -1,5 +1,6 @@
 //! What goes to a provider and what comes back.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::error::{TransportError, TransportErrorKind};
 use crate::origin::Origin;
 
 /// One request to one provider. Cloning shares the body.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Request {
     /// Where to.
     pub origin: Arc<Origin>,
@@ -56,7 +57,6 @@ pub struct SendLimits {
 }
 
 /// The head of an answer, with the body still to be read.
-#[derive(Debug)]
 pub struct Response {
     /// Status code.
     pub status: StatusCode,
@@ -77,6 +77,27 @@ pub struct Timing {
     pub connect: Option<Duration>,
     /// The request was repeated on this connection because a reused one was lost (or refused the stream).
     pub stale_replaced: bool,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers hold credentials, the query may, and the body is the caller's own.
+        f.debug_struct("Request")
+            .field("origin", &self.origin)
+            .field("method", &self.method)
+            .field("http", &self.http)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("timing", &self.timing)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A request made ready for the wire, from which each try is built afresh.

@@ -11,8 +11,8 @@ use tokio_rustls::client::TlsStream;
 
 use crate::client::ClientError;
 use crate::error::{TransportError, TransportErrorKind, handshake_kind};
-use crate::meter::Duplex;
 use crate::request::HttpVersion;
+use crate::socket::Duplex;
 
 /// One configuration for each set of protocols offered by ALPN (RFC 7301). All share one session cache.
 #[derive(Clone)]

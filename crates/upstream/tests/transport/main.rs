@@ -2,5 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(missing_docs, unreachable_pub)]
 
+mod frames;
 mod http1;
+mod http2;
+mod limits;
+mod proxy;
+mod stale;
 mod support;
+mod tls;
