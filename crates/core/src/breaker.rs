@@ -12,7 +12,7 @@
 //! carries the epoch it was given in, and an answer of an older epoch changes nothing.
 
 use crate::latency::Samples;
-use crate::policy::BreakerPolicy;
+use crate::policy::{BreakerPolicy, SlowRule};
 use crate::time::{Duration, Instant};
 
 mod window;
@@ -24,6 +24,9 @@ const BURST: Duration = Duration::from_millis(100);
 const BURST_NEEDS_SUCCESS_WITHIN: Duration = Duration::from_secs(1);
 /// An open breaker is made half-open early at most this often.
 const EARLY_ROUND: Duration = Duration::from_secs(1);
+/// Samples of latency that are kept from one window of calls, beyond the first few: the 64 of the median then reach back
+/// over two windows.
+const SAMPLES_PER_WINDOW: u32 = 30;
 /// Where a slow start begins.
 const SLOW_START_FROM: f64 = 0.1;
 
@@ -116,6 +119,7 @@ pub struct Breaker {
     last_success: Option<Instant>,
     calls: Window,
     first_token: Samples,
+    last_sample: Option<Instant>,
     probes_out: u32,
     probes_ok: u32,
     last_early: Option<Instant>,
@@ -136,6 +140,7 @@ impl Default for Breaker {
             last_success: None,
             calls: Window::default(),
             first_token: Samples::default(),
+            last_sample: None,
             probes_out: 0,
             probes_ok: 0,
             last_early: None,
@@ -180,8 +185,8 @@ impl Breaker {
     pub fn room(&self, now: Instant) -> u32 {
         match self.state {
             BreakerState::Closed => u32::MAX,
-            BreakerState::HalfOpen => self.policy.probes.saturating_sub(self.probes_out),
-            BreakerState::Open { until } if now >= until => self.policy.probes,
+            BreakerState::HalfOpen => self.probes().saturating_sub(self.probes_out),
+            BreakerState::Open { until } if now >= until => self.probes(),
             BreakerState::Open { .. } => 0,
         }
     }
@@ -201,9 +206,14 @@ impl Breaker {
         running.then_some(at)
     }
 
-    /// Probes that a half-open round lets through at once.
-    pub const fn probes(&self) -> u32 {
-        self.policy.probes
+    /// Probes that a half-open round lets through at once: never none, or it could not close again.
+    pub fn probes(&self) -> u32 {
+        self.policy.probes.max(1)
+    }
+
+    /// Whether the permit is of the present epoch: only then does its answer count.
+    pub const fn is_current(&self, permit: Permit) -> bool {
+        permit.epoch == self.epoch
     }
 
     /// Asks for the right to make one call.
@@ -278,7 +288,7 @@ impl Breaker {
             self.open(policy, now);
             return Some(BreakerCause::ProbeFailed);
         }
-        if self.is_same_burst(now) {
+        if self.is_same_burst(fault, now) {
             return None;
         }
         self.last_counted = Some(now);
@@ -332,15 +342,24 @@ impl Breaker {
         self.state = BreakerState::Open { until };
     }
 
+    /// Keeps it open at least until then, if it is open.
+    pub(crate) fn hold_open(&mut self, least: Instant) {
+        if let BreakerState::Open { until } = &mut self.state {
+            *until = (*until).max(least);
+        }
+    }
+
     /// Closes it and forgets its failures; permits of before change nothing any more.
     pub fn reset(&mut self) {
         let epoch = self.epoch + 1;
         *self = Self { epoch, ..Self::default() };
     }
 
-    fn is_same_burst(&self, now: Instant) -> bool {
+    fn is_same_burst(&self, fault: Fault, now: Instant) -> bool {
         let close = self.last_counted.is_some_and(|at| now.since(at) < BURST);
-        let alive = self.last_success.is_some_and(|at| now.since(at) < BURST_NEEDS_SUCCESS_WITHIN);
+        // Streams that break together were lost with one connection: they had all produced output.
+        let alive = fault == Fault::AfterCommit
+            || self.last_success.is_some_and(|at| now.since(at) < BURST_NEEDS_SUCCESS_WITHIN);
         close && alive
     }
 
@@ -353,7 +372,7 @@ impl Breaker {
         let (Some(took), Some(rule)) = (first_token, policy.slow.as_ref()) else { return None };
         let slow = self.first_token.len() >= rule.min_calls as usize
             && self.first_token.median().is_some_and(|m| took.as_secs_f64() > m.as_secs_f64() * rule.factor);
-        self.first_token.push(took);
+        self.remember(took, rule, policy, now);
         self.calls.add_timed(now, policy.rate.window, slow);
         let counts = self.calls.counts(now);
         if !slow || counts.timed < rule.min_calls || counts.slow_share() < rule.share {
@@ -361,6 +380,17 @@ impl Breaker {
         }
         self.open(policy, now);
         Some(BreakerCause::Slow)
+    }
+
+    /// Keeps a sample for the median. At high traffic only some are kept, or the first seconds of a brown-out would
+    /// already be most of what the median looks at, and nothing would be slow any more.
+    fn remember(&mut self, took: Duration, rule: &SlowRule, policy: &BreakerPolicy, now: Instant) {
+        let apart = policy.rate.window / SAMPLES_PER_WINDOW;
+        let few = self.first_token.len() < rule.min_calls as usize;
+        if few || self.last_sample.is_none_or(|at| now.since(at) >= apart) {
+            self.first_token.push(took);
+            self.last_sample = Some(now);
+        }
     }
 
     fn probe_succeeded(&mut self, permit: Permit, now: Instant) -> Option<BreakerCause> {

@@ -2,7 +2,8 @@
 //!
 //! It counts openings of the target's breakers (or every counted failure, if so configured): enough of them within the
 //! window start a penalty. Whatever comes within a quiet period as long as the last penalty is a relapse: it doubles
-//! the penalty at once. A quiet period without one forgives.
+//! the penalty at once. A quiet period without one forgives. What comes while a penalty still runs is no relapse: it was
+//! under way before.
 
 use alloc::collections::VecDeque;
 
@@ -25,8 +26,11 @@ impl Cooldown {
 
     /// Counts one opening (or failure). Answers with the end of the penalty if that started one.
     pub fn mark(&mut self, policy: &CooldownPolicy, now: Instant) -> Option<Instant> {
+        if self.until(now).is_some() {
+            return None;
+        }
         if self.is_relapse(now) {
-            return Some(self.start((self.penalty * 2).min(policy.max), now));
+            return Some(self.start(self.penalty.saturating_mul(2).min(policy.max), now));
         }
         self.marks.push_back(now);
         while self.marks.front().is_some_and(|at| now.since(*at) > policy.window) {

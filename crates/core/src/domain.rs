@@ -138,8 +138,12 @@ pub struct Domain {
     pub throttle: Throttle,
     /// Out until a probe or an operator.
     pub isolation: Option<Isolation>,
-    /// The request whose authentication failed last, and when: a second, different one isolates.
+    /// The request whose authentication failed last: a second, different one isolates.
     pub(crate) strike: Option<u64>,
+    /// The state that was last told as a transition.
+    pub(crate) told: DomainState,
+    /// The last binding that led here; older ones are what a reload left behind.
+    pub(crate) bound: u64,
 }
 
 impl Domain {
@@ -152,6 +156,8 @@ impl Domain {
             throttle: Throttle::default(),
             isolation: None,
             strike: None,
+            told: DomainState::Closed,
+            bound: 0,
         }
     }
 

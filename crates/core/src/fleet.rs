@@ -14,7 +14,7 @@ use crate::domain::{Domain, DomainIndex, DomainKind, DomainState};
 use crate::kind::{Capability, FailureKind};
 use crate::latency::PeakEwma;
 use crate::limit::{LimitHit, Usage};
-use crate::policy::{HealthPolicy, ProcessPolicy};
+use crate::policy::{CooldownCount, HealthPolicy, ProcessPolicy};
 use crate::queue::Queue;
 use crate::retry_budget::RetryBudget;
 use crate::target::{Catalog, Target, TargetIndex, TargetLimits};
@@ -49,6 +49,8 @@ struct Lane {
     capabilities: [DomainIndex; 3],
     state: usize,
     wildcard: bool,
+    /// All models of a wildcard target: what one of them meets says nothing of the others.
+    any_model: bool,
 }
 
 impl Lane {
@@ -60,6 +62,11 @@ impl Lane {
             Capability::Structured => Some(structured),
             Capability::Vision => Some(vision),
         }
+    }
+
+    /// All of its domains, most general first.
+    fn domains(&self) -> impl Iterator<Item = DomainIndex> {
+        [self.endpoint, self.account, self.rate, self.target].into_iter().chain(self.capabilities)
     }
 
     /// The domains whose breakers a call with this capability crosses.
@@ -167,6 +174,7 @@ pub struct Ticket {
     /// Isolated domains that this call probes.
     probes: [Option<DomainIndex>; 2],
     estimated_tokens: u64,
+    begun: Instant,
 }
 
 impl Ticket {
@@ -210,6 +218,8 @@ pub struct Fleet {
     target_by_name: BTreeMap<String, usize>,
     sequence: u64,
     transitions: Vec<Transition>,
+    /// The number of bindings made so far.
+    bound: u64,
 }
 
 impl Fleet {
@@ -258,6 +268,7 @@ impl Fleet {
             permits,
             probes,
             estimated_tokens: call.estimated_tokens,
+            begun: now,
         })
     }
 
@@ -269,6 +280,7 @@ impl Fleet {
         policy: &HealthPolicy,
         now: Instant,
     ) {
+        let mut opened = false;
         for place in &mut ticket.permits {
             let Some((index, permit)) = *place else { continue };
             let Some(domain) = self.domains.get_mut(index.0) else { continue };
@@ -277,8 +289,14 @@ impl Fleet {
             let timed = if domain.kind == DomainKind::Endpoint { None } else { first_token };
             let (renewed, cause) = domain.breaker.commit(permit, timed, &policy.breaker, now);
             *place = Some((index, renewed));
-            self.after_breaker(index, from, cause, ticket.lane, policy, now);
+            opened |= self.after_breaker(index, from, cause, now);
         }
+        if opened && policy.cooldown.count == CooldownCount::Openings {
+            self.mark_cooldown(ticket.lane, policy, now);
+        }
+        // It answers: a stream may live for an hour, an isolation that it disproves need not.
+        self.lift_isolations(ticket, now);
+        ticket.probes = [None; 2];
         let Some((_, state)) = self.lane_state_mut(ticket.lane) else { return };
         if let Some(took) = first_token {
             state.first_token.observe(took, now);
@@ -336,12 +354,18 @@ impl Fleet {
         if state.killed {
             return Some(Block { why: BlockReason::Killed, domain: Some(lane.target), until: None });
         }
-        self.isolated(lane, now)
-            .or_else(|| self.cooling(lane, call, now))
-            .or_else(|| self.throttled(lane, now))
-            .or_else(|| self.breaker_closed_to(lane, call, now))
-            .or_else(|| limited(state, now))
-            .or_else(|| self.warming_up(lane, state, call, now))
+        let all = [
+            self.isolated(lane, now),
+            self.cooling(lane, call, now),
+            self.throttled(lane, now),
+            self.breaker_closed_to(lane, call, now),
+            limited(state, now),
+            self.warming_up(lane, state, call, now),
+        ];
+        // The gravest is the reason; it is over when all are.
+        let last = all.iter().flatten().map(|b| b.until.unwrap_or(Instant::FAR_FUTURE)).max()?;
+        let first = all.into_iter().flatten().next()?;
+        Some(Block { until: Some(last).filter(|at| *at != Instant::FAR_FUTURE), ..first })
     }
 
     fn isolated(&self, lane: &Lane, now: Instant) -> Option<Block> {
@@ -359,7 +383,7 @@ impl Fleet {
         let domain = self.domains.get(lane.target.0)?;
         let until = domain.cooldown.until(now)?;
         // Probes of an early round pass: they are how a target that is alone comes back.
-        let probing = domain.breaker.is_early_round();
+        let probing = domain.breaker.state(now) == BreakerState::HalfOpen;
         (!call.last_resort || !probing).then_some(Block {
             why: BlockReason::Cooldown,
             domain: Some(lane.target),
@@ -373,7 +397,7 @@ impl Fleet {
     }
 
     fn breaker_closed_to(&self, lane: &Lane, call: &Call, now: Instant) -> Option<Block> {
-        lane.breakers(call.capability).find_map(|index| {
+        let closed_to = lane.breakers(call.capability).filter_map(|index| {
             let domain = self.domains.get(index.0)?;
             if domain.breaker.room(now) > 0 {
                 return None;
@@ -383,7 +407,8 @@ impl Fleet {
                 _ => (BlockReason::HalfOpenFull, now.after(LOOK_AGAIN)),
             };
             Some(Block { why, domain: Some(index), until: Some(until) })
-        })
+        });
+        closed_to.max_by_key(|block| block.until)
     }
 
     /// A target without equivalents keeps its whole share in a slow start; what is limited is how much it gets at once:
@@ -431,13 +456,12 @@ impl Fleet {
         let mut permits = [None; 3];
         for (place, index) in permits.iter_mut().zip(lane.breakers(call.capability)) {
             let Some(domain) = self.domains.get_mut(index.0) else { continue };
-            let from = domain.state(now);
             let settled = domain.breaker.settle(now);
             if let Some(permit) = domain.breaker.admit(now) {
                 *place = Some((index, permit));
             }
             if let Some(cause) = settled {
-                self.note(index, from, cause.words(), false, now);
+                self.note(index, DomainState::Open, cause.words(), false, now);
             }
             if place.is_none() {
                 // Cannot happen after `availability` said yes under the same borrow, but a permit must never leak.
@@ -484,7 +508,9 @@ impl Fleet {
         alert: bool,
         now: Instant,
     ) {
-        let Some(to) = self.domain(domain).map(|d| d.state(now)) else { return };
+        let Some(record) = self.domains.get_mut(domain.0) else { return };
+        let to = record.state(now);
+        record.told = to;
         if self.transitions.len() < EVENTS_KEPT {
             self.transitions.push(Transition { at: now, domain, from, to, cause, alert });
         }

@@ -54,6 +54,12 @@ impl Samples {
 /// How fast a peak fades.
 const DECAY: Duration = Duration::from_secs(10);
 
+/// What is kept of a peak after `passed`: 1/(1+x) instead of e^-x, which needs no floating-point library and falls just
+/// as steadily.
+fn keep(passed: Duration) -> f64 {
+    1.0 / (1.0 + passed.as_secs_f64() / DECAY.as_secs_f64())
+}
+
 /// Peak EWMA (as in Finagle's load balancers): a slower sample counts at once and in full, a faster one moves the
 /// average down with the time that has passed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,17 +76,21 @@ impl PeakEwma {
         if !self.seen || sample >= self.nanos {
             self.nanos = sample;
         } else {
-            let passed = now.since(self.at).as_secs_f64();
-            // 1/(1+x) instead of e^-x: no floating-point library is needed, and it falls just as steadily.
-            let keep = 1.0 / (1.0 + passed / DECAY.as_secs_f64());
+            let keep = keep(now.since(self.at));
             self.nanos = self.nanos * keep + sample * (1.0 - keep);
         }
         self.seen = true;
         self.at = now;
     }
 
-    /// The estimate, if there was any sample.
+    /// The estimate at the last sample, if there was any.
     pub fn get(&self) -> Option<Duration> {
         self.seen.then(|| Duration::from_nanos(self.nanos as u64))
+    }
+
+    /// The estimate at `now`: it fades while nothing is heard, so that one slow answer does not banish a target for ever.
+    pub fn at(&self, now: Instant) -> Option<Duration> {
+        let keep = keep(now.since(self.at));
+        self.seen.then(|| Duration::from_nanos((self.nanos * keep) as u64))
     }
 }

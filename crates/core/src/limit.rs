@@ -19,7 +19,7 @@ struct Minute {
 impl Minute {
     fn roll(&mut self, now: Instant) {
         let number = now.as_nanos() / WINDOW.as_nanos() as u64;
-        if number == self.number + 1 {
+        if number == self.number.saturating_add(1) {
             self.last = self.current;
             self.current = 0;
         } else if number > self.number {
@@ -42,6 +42,17 @@ impl Minute {
     fn add(&mut self, amount: u64, now: Instant) {
         self.roll(now);
         self.current = self.current.saturating_add(amount);
+    }
+
+    /// Takes back what was added at `then`, as far as it still counts.
+    fn take_back(&mut self, amount: u64, then: Instant, now: Instant) {
+        self.roll(now);
+        let number = then.as_nanos() / WINDOW.as_nanos() as u64;
+        if number == self.number {
+            self.current = self.current.saturating_sub(amount);
+        } else if number.saturating_add(1) == self.number {
+            self.last = self.last.saturating_sub(amount);
+        }
     }
 }
 
@@ -81,9 +92,16 @@ impl Usage {
         self.tokens.add(tokens, now);
     }
 
-    /// Adds what a call took beyond its estimate.
-    pub fn settle(&mut self, estimated: u64, actual: u64, now: Instant) {
+    /// Replaces the estimate that a call was charged with at `then` by what it really took.
+    pub fn settle(&mut self, estimated: u64, actual: u64, then: Instant, now: Instant) {
+        self.tokens.take_back(estimated.saturating_sub(actual), then, now);
         self.tokens.add(actual.saturating_sub(estimated), now);
+    }
+
+    /// Takes back the charge of a call that was never sent.
+    pub fn refund(&mut self, estimated: u64, then: Instant, now: Instant) {
+        self.requests.take_back(1, then, now);
+        self.tokens.take_back(estimated, then, now);
     }
 
     /// Which limit leaves no room for one more call, if any does.

@@ -16,6 +16,8 @@ use crate::time::{Duration, Instant};
 
 /// What the provider said of its rate limit is believed for so long.
 const HEADROOM_FOR: Duration = Duration::from_secs(60);
+/// What a first token is taken to need where none was seen yet.
+const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
 /// Sorts candidates by model, then the caller's own order, then tier, then the strategy.
 pub(crate) fn order(
@@ -66,7 +68,7 @@ fn order_tier(tier: &mut [Candidate], request: &Request, planner: &mut Planner<'
                 tier.sort_by_key(|c| Reverse(rendezvous(affinity, c, planner.catalog)));
             }
         }
-        Strategy::LowestLatency => two_choices(tier, fleet, rng),
+        Strategy::LowestLatency => two_choices(tier, fleet, now, rng),
         Strategy::Weighted => smooth_weighted(tier, request, planner),
     }
 }
@@ -96,16 +98,20 @@ fn rendezvous(affinity: u64, candidate: &Candidate, catalog: &Catalog) -> u64 {
     crate::rng::mix(affinity ^ stable_hash(name.as_bytes()))
 }
 
-/// Expected wait: latency by the number of requests that would share it. A target of which nothing is known is tried.
-fn expected_wait(fleet: &Fleet, candidate: &Candidate) -> u128 {
+/// Expected wait: latency by the number of requests that would share it. A target of which nothing is known is tried, by
+/// one request at first: until it has answered, each that waits there already counts as if it took a second.
+fn expected_wait(fleet: &Fleet, candidate: &Candidate, now: Instant) -> u128 {
     let Some(state) = fleet.state_of(candidate.lane) else { return 0 };
-    let latency = state.first_token.get().map_or(0, |d| d.as_nanos());
-    latency.saturating_mul(u128::from(state.in_flight) + 1)
+    let waiting = u128::from(state.in_flight);
+    match state.first_token.at(now) {
+        Some(latency) => latency.as_nanos().saturating_mul(waiting + 1),
+        None => UNKNOWN_LATENCY.as_nanos().saturating_mul(waiting),
+    }
 }
 
 /// The better of two drawn at random goes first (Mitzenmacher, 2001), the rest follow by expected wait.
-fn two_choices(tier: &mut [Candidate], fleet: &Fleet, rng: &mut dyn Rng) {
-    tier.sort_by_key(|c| expected_wait(fleet, c));
+fn two_choices(tier: &mut [Candidate], fleet: &Fleet, now: Instant, rng: &mut dyn Rng) {
+    tier.sort_by_key(|c| expected_wait(fleet, c, now));
     let one = below(rng, tier.len());
     let other = (one + 1 + below(rng, tier.len().saturating_sub(1))) % tier.len().max(1);
     let better = one.min(other);

@@ -7,8 +7,8 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Throttle {
     until: Option<Instant>,
-    /// The wait to take next without guidance.
-    next: Option<Duration>,
+    /// The wait that was last taken without guidance.
+    last: Option<Duration>,
 }
 
 /// What a rate limit comes to.
@@ -26,14 +26,21 @@ impl Throttle {
         self.until.filter(|u| now < *u)
     }
 
-    /// A rate limit was met. Without `guidance` the wait starts at `initial` and doubles while limits follow each other.
+    /// A rate limit was met. Without `guidance` the wait starts at `initial` and doubles while limits follow each other;
+    /// those of calls that were under way together are one.
     pub fn limit(&mut self, guidance: Option<Duration>, policy: &ThrottlePolicy, now: Instant) -> Throttled {
         let wait = match guidance {
             Some(wait) if wait > policy.max => return Throttled::Quota,
             Some(wait) => wait,
             None => {
-                let wait = self.next.unwrap_or(policy.initial).min(policy.max);
-                self.next = Some((wait * 2).min(policy.max));
+                let running = self.until(now).is_some();
+                let wait = match self.last {
+                    Some(last) if running => last,
+                    Some(last) => last.saturating_mul(2),
+                    None => policy.initial,
+                };
+                let wait = wait.min(policy.max);
+                self.last = Some(wait);
                 wait
             }
         };
@@ -45,7 +52,7 @@ impl Throttle {
 
     /// A call succeeded: the next rate limit without guidance starts small again.
     pub fn succeeded(&mut self) {
-        self.next = None;
+        self.last = None;
     }
 
     /// Forgets everything.

@@ -58,5 +58,6 @@ fn saturating_nanos(d: Duration) -> u64 {
 
 /// `share` (0.0 to 1.0) of `d`.
 pub(crate) fn share_of(d: Duration, share: f64) -> Duration {
-    d.mul_f64(share.clamp(0.0, 1.0))
+    // The longest spans round up as floating point numbers, and not a number is no share: neither may panic.
+    Duration::try_from_secs_f64(d.as_secs_f64() * share.clamp(0.0, 1.0)).unwrap_or(d)
 }

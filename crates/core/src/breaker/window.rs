@@ -42,35 +42,35 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn add_call(&mut self, now: Instant, window: Duration) {
-        self.edit(now, window, |c| c.calls += 1);
+        self.edit(now, window, |c| c.calls = c.calls.saturating_add(1));
     }
 
     pub(super) fn add_failure(&mut self, now: Instant, window: Duration) {
-        self.edit(now, window, |c| c.failures += 1);
+        self.edit(now, window, |c| c.failures = c.failures.saturating_add(1));
     }
 
     pub(super) fn add_timed(&mut self, now: Instant, window: Duration, slow: bool) {
         self.edit(now, window, |c| {
-            c.timed += 1;
-            c.slow += u32::from(slow);
+            c.timed = c.timed.saturating_add(1);
+            c.slow = c.slow.saturating_add(u32::from(slow));
         });
     }
 
     pub(super) fn counts(&self, now: Instant) -> Counts {
         let newest = self.slot(now);
         let mut sum = Counts::default();
-        for b in self.buckets.iter().filter(|b| b.slot + BUCKETS as u64 > newest) {
-            sum.calls += b.counts.calls;
-            sum.failures += b.counts.failures;
-            sum.timed += b.counts.timed;
-            sum.slow += b.counts.slow;
+        for b in self.buckets.iter().filter(|b| b.slot.saturating_add(BUCKETS as u64) > newest) {
+            sum.calls = sum.calls.saturating_add(b.counts.calls);
+            sum.failures = sum.failures.saturating_add(b.counts.failures);
+            sum.timed = sum.timed.saturating_add(b.counts.timed);
+            sum.slow = sum.slow.saturating_add(b.counts.slow);
         }
         sum
     }
 
     fn slot(&self, now: Instant) -> u64 {
         // Slot numbers start at BUCKETS so that an untouched bucket (slot 0) is always outside the window.
-        now.as_nanos().checked_div(self.width).unwrap_or(0) + BUCKETS as u64
+        now.as_nanos().checked_div(self.width).unwrap_or(0).saturating_add(BUCKETS as u64)
     }
 
     fn edit(&mut self, now: Instant, window: Duration, change: impl FnOnce(&mut Counts)) {

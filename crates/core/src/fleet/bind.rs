@@ -17,11 +17,21 @@ impl Fleet {
     /// Finds or makes the domains of every target. Domains keep their health as long as what they are about stays the
     /// same; a changed credential, base URL, upstream model or account starts afresh. Kills stay with the name.
     pub fn bind(&mut self, catalog: &Catalog) -> Bindings {
+        self.bound += 1;
         let lanes = catalog.targets.iter().map(|target| {
             let upstream = target.upstream_model.as_deref().or(target.model.as_deref()).unwrap_or("*");
             self.make_lane(target, upstream, "")
         });
-        Bindings { lanes: lanes.collect() }
+        let bindings = Bindings { lanes: lanes.collect() };
+        let wildcards = catalog.targets.iter().filter(|t| t.model.is_none()).map(Target::identity_key);
+        for key in wildcards {
+            let lanes =
+                self.wildcard_lanes.range((key.clone(), String::new())..).take_while(|((k, _), _)| *k == key);
+            for lane in lanes.map(|(_, lane)| *lane).collect::<Vec<_>>() {
+                self.keep_in_view(lane);
+            }
+        }
+        bindings
     }
 
     /// The lane of a target for this upstream model. Only a wildcard target has more than one; their number is bounded,
@@ -75,13 +85,26 @@ impl Fleet {
             ],
             state: self.find_or_make_state(target),
             wildcard: target.model.is_none(),
+            any_model: target.model.is_none() && suffix.is_empty(),
         };
         // A reload that changes nothing about a target must not grow the table.
-        if let Some(place) = self.lanes.iter().position(|known| *known == lane) {
-            return LaneIndex(place);
+        let known = self.lanes.iter().position(|known| *known == lane);
+        let place = known.unwrap_or(self.lanes.len());
+        if known.is_none() {
+            self.lanes.push(lane);
         }
-        self.lanes.push(lane);
-        LaneIndex(self.lanes.len() - 1)
+        self.keep_in_view(LaneIndex(place));
+        LaneIndex(place)
+    }
+
+    /// Notes that the present binding leads to the lane's domains: an operator sees these and no older ones.
+    fn keep_in_view(&mut self, lane: LaneIndex) {
+        let Some(lane) = self.lanes.get(lane.0) else { return };
+        for index in lane.domains() {
+            if let Some(domain) = self.domains.get_mut(index.0) {
+                domain.bound = self.bound;
+            }
+        }
     }
 
     fn find_or_make(&mut self, kind: DomainKind, key: String, name: String) -> DomainIndex {

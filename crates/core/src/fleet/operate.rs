@@ -34,8 +34,10 @@ impl Fleet {
         for place in 0..self.domains.len() {
             let index = DomainIndex(place);
             let Some(domain) = self.domains.get_mut(place) else { continue };
-            if domain.breaker.settle(now).is_some() {
-                self.note(index, DomainState::Open, BreakerCause::TimeOver.words(), false, now);
+            domain.breaker.settle(now);
+            let told = domain.told;
+            if domain.state(now) != told {
+                self.note(index, told, BreakerCause::TimeOver.words(), false, now);
             }
         }
     }
@@ -44,11 +46,8 @@ impl Fleet {
     pub fn domains_of(&self, target: &str, now: Instant) -> Vec<DomainView> {
         let mut seen: Vec<DomainIndex> = Vec::new();
         let killed = self.target_state(target).is_some_and(|s| s.killed);
-        // The newest lanes of a name are the ones in force; older ones are what a reload left behind.
-        for lane in self.lanes_of(target) {
-            let all =
-                [lane.endpoint, lane.account, lane.rate, lane.target].into_iter().chain(lane.capabilities);
-            for index in all {
+        for lane in self.lanes_of(target).filter(|lane| self.is_in_view(lane.target)) {
+            for index in lane.domains() {
                 if !seen.contains(&index) {
                     seen.push(index);
                 }
@@ -59,7 +58,13 @@ impl Fleet {
 
     /// Every domain, for metrics.
     pub fn domains(&self, now: Instant) -> Vec<DomainView> {
-        (0..self.domains.len()).filter_map(|place| self.view(DomainIndex(place), false, now)).collect()
+        let all = (0..self.domains.len()).map(DomainIndex).filter(|index| self.is_in_view(*index));
+        all.filter_map(|index| self.view(index, false, now)).collect()
+    }
+
+    /// Whether the present binding leads there; what does not is what a reload left behind.
+    fn is_in_view(&self, index: DomainIndex) -> bool {
+        self.domains.get(index.0).is_some_and(|domain| domain.bound == self.bound)
     }
 
     /// Switches a target off or on again. Answers whether there is one of this name.
@@ -89,8 +94,7 @@ impl Fleet {
     pub fn reset(&mut self, target: &str, now: Instant) -> bool {
         let mut indices: Vec<DomainIndex> = Vec::new();
         for lane in self.lanes_of(target) {
-            indices.extend([lane.endpoint, lane.account, lane.rate, lane.target]);
-            indices.extend(lane.capabilities);
+            indices.extend(lane.domains());
         }
         for index in &indices {
             let Some(domain) = self.domains.get_mut(index.0) else { continue };

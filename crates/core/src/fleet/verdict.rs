@@ -4,6 +4,7 @@ use super::{Domain, DomainIndex, DomainKind, DomainState, Fleet, HealthPolicy, I
 use crate::breaker::{BreakerCause, Fault, Permit};
 use crate::domain::{ISOLATION_PROBE_EVERY, Isolation, UNKNOWN_MODEL_FOR};
 use crate::kind::{FailureKind, Phase};
+use crate::limit::Usage;
 use crate::policy::CooldownCount;
 use crate::throttle::Throttled;
 use crate::time::Duration;
@@ -36,6 +37,41 @@ pub enum Report {
     },
 }
 
+/// What one call did to the domains that it crossed.
+#[derive(Default)]
+struct Seen {
+    failed: bool,
+    opened: bool,
+}
+
+/// Tokens were taken by estimate: what the call really took replaces it. A call that was refused unexecuted took none;
+/// what one took that broke is not known, so its estimate stays.
+fn settle_usage(usage: &mut Usage, ticket: &Ticket, report: &Report, now: Instant) {
+    match report {
+        Report::Succeeded { tokens: Some(actual) } => {
+            usage.settle(ticket.estimated_tokens, *actual, ticket.begun, now);
+        }
+        Report::Failed(f) if f.phase == Phase::NotSent => {
+            usage.refund(ticket.estimated_tokens, ticket.begun, now)
+        }
+        Report::Failed(f) if is_unexecuted(f.kind) => {
+            usage.settle(ticket.estimated_tokens, 0, ticket.begun, now)
+        }
+        _ => {}
+    }
+}
+
+const fn is_unexecuted(kind: FailureKind) -> bool {
+    kind.is_rejection()
+        || matches!(
+            kind,
+            FailureKind::ContextOverflow
+                | FailureKind::InvalidRequest
+                | FailureKind::Overloaded
+                | FailureKind::RateLimit
+        )
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Bad(Fault),
@@ -48,14 +84,22 @@ impl Fleet {
     pub fn end(&mut self, ticket: Ticket, report: Report, policy: &HealthPolicy, now: Instant) {
         if let Some((_, state)) = self.lane_state_mut(ticket.lane) {
             state.in_flight = state.in_flight.saturating_sub(1);
-            if let Report::Succeeded { tokens: Some(actual) } = report {
-                state.usage.settle(ticket.estimated_tokens, actual, now);
-            }
+            settle_usage(&mut state.usage, &ticket, &report, now);
         }
+        let mut seen = Seen::default();
         for (index, permit) in ticket.permits.iter().flatten() {
             let verdict = self.verdict(*index, &report);
-            self.give_back(*index, *permit, verdict, ticket.lane, policy, now);
+            self.give_back(*index, *permit, verdict, &mut seen, policy, now);
         }
+        // One call is one opening (or one failure), however many of its domains it concerns.
+        let mark = match policy.cooldown.count {
+            CooldownCount::Failures => seen.failed,
+            CooldownCount::Openings => seen.opened,
+        };
+        if mark {
+            self.mark_cooldown(ticket.lane, policy, now);
+        }
+        self.hold_open_in_cooldown(ticket.lane, now);
         match report {
             Report::Succeeded { .. } => self.credit(&ticket, now),
             Report::Failed(failure) => self.blame(&ticket, failure, now),
@@ -72,7 +116,8 @@ impl Fleet {
     }
 
     fn verdict(&self, index: DomainIndex, report: &Report) -> Verdict {
-        let endpoint = self.domain(index).is_some_and(|d| d.kind == DomainKind::Endpoint);
+        let kind = self.domain(index).map(|d| d.kind);
+        let endpoint = kind == Some(DomainKind::Endpoint);
         match report {
             Report::Released => Verdict::Neutral,
             Report::Succeeded { .. } => Verdict::Good,
@@ -86,10 +131,13 @@ impl Fleet {
             },
             Report::Failed(f) => {
                 let counts = f.kind.counts_against_breaker() && !f.excused && f.phase != Phase::NotSent;
-                match (counts, f.kind) {
+                // The target answers; what it cannot do is keep to a schema.
+                let elsewhere = f.kind == FailureKind::SchemaInvalid && kind != Some(DomainKind::Capability);
+                let after = f.kind == FailureKind::PartialStream || f.phase >= Phase::Committed;
+                match (counts && !elsewhere, after) {
                     (false, _) => Verdict::Neutral,
-                    (true, FailureKind::PartialStream) => Verdict::Bad(Fault::AfterCommit),
-                    (true, _) => Verdict::Bad(Fault::BeforeCommit),
+                    (true, true) => Verdict::Bad(Fault::AfterCommit),
+                    (true, false) => Verdict::Bad(Fault::BeforeCommit),
                 }
             }
         }
@@ -100,13 +148,16 @@ impl Fleet {
         index: DomainIndex,
         permit: Permit,
         verdict: Verdict,
-        lane: LaneIndex,
+        seen: &mut Seen,
         policy: &HealthPolicy,
         now: Instant,
     ) {
         let Some(domain) = self.domains.get_mut(index.0) else { return };
         let from = domain.state(now);
+        // A probe that was sent before its time and failed is no new opening.
         let early = domain.breaker.is_early_round();
+        let current = domain.breaker.is_current(permit);
+        seen.failed |= matches!(verdict, Verdict::Bad(_)) && current && !early;
         let cause = match verdict {
             Verdict::Neutral => {
                 domain.breaker.release(permit);
@@ -115,24 +166,27 @@ impl Fleet {
             Verdict::Good => domain.breaker.succeed(permit, &policy.breaker, now),
             Verdict::Bad(fault) => domain.breaker.fail(permit, fault, &policy.breaker, now),
         };
-        if let (Verdict::Bad(_), CooldownCount::Failures) = (verdict, policy.cooldown.count) {
-            self.mark_cooldown(lane, policy, now);
-        }
-        // A probe that was sent before its time and failed is no new opening.
-        let cause = cause.filter(|c| !(early && *c == BreakerCause::ProbeFailed));
-        self.after_breaker(index, from, cause, lane, policy, now);
+        seen.opened |= self.after_breaker(index, from, cause, now) && !early;
     }
 
+    /// A breaker that an early probe opened again would be due long before the penalty of its target is over.
+    fn hold_open_in_cooldown(&mut self, lane: LaneIndex, now: Instant) {
+        let Some(index) = self.lanes.get(lane.0).map(|l| l.target) else { return };
+        let Some(domain) = self.domains.get_mut(index.0) else { return };
+        if let Some(until) = domain.cooldown.until(now) {
+            domain.breaker.hold_open(until);
+        }
+    }
+
+    /// Tells of a change of a breaker. Answers whether it opened.
     pub(super) fn after_breaker(
         &mut self,
         index: DomainIndex,
         from: DomainState,
         cause: Option<BreakerCause>,
-        lane: LaneIndex,
-        policy: &HealthPolicy,
         now: Instant,
-    ) {
-        let Some(cause) = cause else { return };
+    ) -> bool {
+        let Some(cause) = cause else { return false };
         let opened = !matches!(cause, BreakerCause::ProbesSucceeded);
         if !opened && let Some(domain) = self.domains.get_mut(index.0) {
             // It answers again: what is left of a penalty would only hurt those who have nothing else. A relapse still
@@ -140,12 +194,10 @@ impl Fleet {
             domain.cooldown.lift(now);
         }
         self.note(index, from, cause.words(), false, now);
-        if opened && policy.cooldown.count == CooldownCount::Openings {
-            self.mark_cooldown(lane, policy, now);
-        }
+        opened
     }
 
-    fn mark_cooldown(&mut self, lane: LaneIndex, policy: &HealthPolicy, now: Instant) {
+    pub(super) fn mark_cooldown(&mut self, lane: LaneIndex, policy: &HealthPolicy, now: Instant) {
         let Some(index) = self.lanes.get(lane.0).map(|l| l.target) else { return };
         let Some(domain) = self.domains.get_mut(index.0) else { return };
         let from = domain.state(now);
@@ -159,14 +211,21 @@ impl Fleet {
         if let Some(rate) = self.domains.get_mut(lane.rate.0) {
             rate.throttle.succeeded();
         }
-        for index in [lane.account, lane.target] {
-            self.lift_isolation(index, now);
+        if let Some(account) = self.domains.get_mut(lane.account.0) {
+            account.strike = None;
+        }
+        self.lift_isolations(ticket, now);
+    }
+
+    /// A probe came back well. Calls from before the isolation prove nothing.
+    pub(super) fn lift_isolations(&mut self, ticket: &Ticket, now: Instant) {
+        for index in ticket.probes.iter().flatten() {
+            self.lift_isolation(*index, now);
         }
     }
 
     fn lift_isolation(&mut self, index: DomainIndex, now: Instant) {
         let Some(domain) = self.domains.get_mut(index.0) else { return };
-        domain.strike = None;
         // An operator's word is lifted by an operator.
         if domain.isolation.as_ref().is_some_and(|i| i.cause.is_some()) {
             domain.isolation = None;
@@ -182,6 +241,8 @@ impl Fleet {
                 self.isolate(lane.account, failure.kind, ISOLATION_PROBE_EVERY, true, now)
             }
             FailureKind::Auth => self.strike(lane.account, ticket.request, now),
+            // There is no lane for this model any more: the one that it shares is not to blame.
+            FailureKind::Permission | FailureKind::ModelNotFound if lane.any_model => {}
             FailureKind::Permission => {
                 self.isolate(lane.target, failure.kind, ISOLATION_PROBE_EVERY, true, now)
             }
@@ -206,7 +267,7 @@ impl Fleet {
         let Some(domain) = self.domains.get_mut(rate.0) else { return };
         let from = domain.state(now);
         match domain.throttle.limit(guidance, &policy, now) {
-            Throttled::Until(_) if from != DomainState::Throttled => {
+            Throttled::Until(until) if from != DomainState::Throttled && until > now => {
                 self.note(rate, from, "the provider limits the rate", false, now);
             }
             Throttled::Until(_) => {}
