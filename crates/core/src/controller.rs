@@ -59,6 +59,7 @@ enum Then {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     then: Then,
+    until: Instant,
     queued: bool,
 }
 
@@ -120,6 +121,10 @@ impl Controller {
         if let Some(stop) = &self.ended {
             return Command::Stop(stop.clone());
         }
+        if self.live.is_none() && !matches!(event, Event::ClientGone | Event::Tick) {
+            // What is told of an attempt that ended already changes nothing.
+            return Command::Carry;
+        }
         match event {
             Event::Sent => self.reach(Phase::Sent),
             Event::Headers { status } => {
@@ -134,6 +139,17 @@ impl Controller {
             Event::Failed(failed) => self.failed(&failed, planner, rng),
             Event::ClientGone => self.client_gone(planner),
             Event::Tick => self.tick(planner, rng),
+        }
+    }
+
+    /// Notes how far the attempt got. The same as [`Event::Sent`], [`Event::Headers`] or [`Event::Preamble`], for whoever
+    /// holds no lock on the fleet: progress decides nothing.
+    pub fn reached(&mut self, phase: Phase, status: Option<u16>) {
+        if let Some(attempt) =
+            self.attempts.last_mut().filter(|a| a.outcome.is_none() && phase < Phase::Committed)
+        {
+            attempt.phase = attempt.phase.max(phase);
+            attempt.status = status.or(attempt.status);
         }
     }
 
@@ -227,6 +243,10 @@ impl Controller {
                 // Stays in the queue until it knows whether it goes on: its turn is by arrival.
                 self.waiting = Some(waiting);
                 self.choose(planner)
+            }
+            Then::Retry(_) if planner.now < waiting.until => {
+                self.waiting = Some(waiting);
+                Command::Wait { until: waiting.until }
             }
             Then::Retry(candidate) => self.after_backoff(candidate, planner, rng),
         }

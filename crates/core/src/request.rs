@@ -183,7 +183,10 @@ impl Resolved {
 /// that provider, else the only provider that has wildcard targets. `None` is a 404.
 pub fn resolve(catalog: &Catalog, requested: &str) -> Option<Resolved> {
     if let Some(route) = catalog.routes.get(requested) {
-        let models = route.models.iter().filter_map(|m| resolve_model(catalog, m)).collect();
+        // A model that nothing serves keeps its place: the next one stays a substitution.
+        let none = |m: &String| ModelChoice { model: m.clone(), upstream: None, targets: Vec::new() };
+        let models =
+            route.models.iter().map(|m| resolve_model(catalog, m).unwrap_or_else(|| none(m))).collect();
         let governance = route.governance.clone();
         return Some(Resolved { route: Some((route.name.clone(), route.version)), models, governance });
     }

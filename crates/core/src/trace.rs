@@ -77,6 +77,8 @@ pub enum NoRetry {
     Budget,
     /// The kind of failure permits none.
     Kind,
+    /// One of its domains is out and lets only probes through: they are for other requests.
+    Probing,
     /// It had its number of attempts.
     SameTarget,
     /// The client's SDK retries by itself.
@@ -222,6 +224,7 @@ const fn no_retry_words(why: NoRetry) -> &'static str {
         NoRetry::Blocked(why) => block_words(why),
         NoRetry::Budget => "the process-wide retry budget is spent",
         NoRetry::Kind => "this kind of failure does not go away by asking again",
+        NoRetry::Probing => "it is not back in service yet, and its probes are for other requests",
         NoRetry::SameTarget => "the target had its number of attempts",
         NoRetry::SdkRetries => "the client's SDK is retrying by itself",
         NoRetry::Wait(_) => "the wait that it asks for does not fit",

@@ -29,7 +29,12 @@ impl Controller {
             return self.stop(Terminal::Exhausted, Rule::CostSpent, Cause::CostSpent, planner);
         }
         if !self.is_turn(planner) {
-            return self.wait(planner.now.after(NOT_YET_MY_TURN), planner);
+            let since = *self.waiting_since.get_or_insert(planner.now);
+            let until = planner.now.after(NOT_YET_MY_TURN);
+            if until > since.after(planner.fleet.policy.queue.max_wait) {
+                return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
+            }
+            return self.wait(until, planner);
         }
         if let Some(command) = self.try_in_order(|c| c.choice == 0, Rule::Plan, planner) {
             return command;
@@ -151,8 +156,8 @@ impl Controller {
         let price = candidate.price?;
         let needs = &self.request.needs;
         let output = needs.max_output.or(candidate.max_output).unwrap_or(UNKNOWN_OUTPUT);
-        let cost = u128::from(needs.prompt_tokens) * u128::from(price.input)
-            + u128::from(output) * u128::from(price.output);
+        let input = u128::from(needs.prompt_tokens) * u128::from(price.input);
+        let cost = input.saturating_add(u128::from(output) * u128::from(price.output));
         Some(MicroUsd(u64::try_from(cost.div_ceil(1_000_000)).unwrap_or(u64::MAX)))
     }
 
@@ -169,8 +174,12 @@ impl Controller {
         let times = planner.catalog.target(candidate.target).map(|t| budget.limits.with(&t.times));
         let times = times.unwrap_or_else(|| budget.limits.clone());
         let remaining = self.remaining(planner.now);
-        let others = (0..self.plan.candidates.len())
-            .any(|p| p != place && self.is_open_to(p, planner) && self.is_ready(p, planner));
+        let others = (0..self.plan.candidates.len()).any(|p| {
+            p != place
+                && self.may_follow(p, candidate.choice)
+                && self.is_open_to(p, planner)
+                && self.is_ready(p, planner)
+        });
         let reserve = if others { budget.reserve_for_fallback.span(budget.deadline) } else { Duration::ZERO };
         let available = remaining.saturating_sub(reserve).max(budget.min_attempt).min(remaining);
         let cut = |limit: Duration| Limit { within: limit.min(available), own: limit <= available };
@@ -264,7 +273,7 @@ impl Controller {
         if !planner.fleet.queue.wait(&choice.model, self.request.id, until, &policy) {
             return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
         }
-        self.waiting = Some(Waiting { then: Then::Plan, queued: true });
+        self.waiting = Some(Waiting { then: Then::Plan, until, queued: true });
         self.trace.note(planner.now, Decision::Wait { until, rule: Rule::Wait });
         Command::Wait { until }
     }

@@ -21,10 +21,9 @@ impl Controller {
         planner: &mut Planner<'_>,
         rng: &mut dyn Rng,
     ) -> Command {
-        let committed = self.is_committed();
         let outcome = self.note_failure(failed, planner);
         // 2. Committed?
-        if committed {
+        if self.is_committed() {
             return self.stop(Terminal::Partial, Rule::Committed, Cause::Committed, planner);
         }
         // 3. Could a side effect have happened with unknown outcome?
@@ -73,25 +72,37 @@ impl Controller {
     fn note_failure(&mut self, failed: &Failed, planner: &mut Planner<'_>) -> Outcome {
         let phase = self.attempts.last().map_or(failed.phase, |a| a.phase.max(failed.phase));
         let outcome = self.outcome(failed, phase);
-        let failure =
-            Failure { kind: failed.kind, phase, retry_after: failed.retry_after, excused: failed.excused };
+        // After commit there is one kind of failure: a stream that broke.
+        let kind = match failed.kind {
+            FailureKind::Cancelled => FailureKind::Cancelled,
+            _ if phase >= Phase::Committed => FailureKind::PartialStream,
+            kind => kind,
+        };
+        let failure = Failure { kind, phase, retry_after: failed.retry_after, excused: failed.excused };
         self.end_attempt(Report::Failed(failure), planner);
         if let Some(attempt) = self.attempts.last_mut() {
             attempt.phase = phase;
-            attempt.kind = Some(failed.kind);
+            attempt.kind = Some(kind);
             attempt.status = failed.status.or(attempt.status);
             attempt.outcome = Some(outcome);
-            let decision =
-                Decision::Failed { candidate: attempt.candidate, kind: failed.kind, phase, outcome };
+            let decision = Decision::Failed { candidate: attempt.candidate, kind, phase, outcome };
             self.trace.note(planner.now, decision);
         }
         outcome
     }
 
     fn outcome(&self, failed: &Failed, phase: Phase) -> Outcome {
-        let lost = failed.lost && phase >= Phase::Sent;
-        let unclear = !self.request.replay_safe && failed.status.is_some_and(|s| UNCLEAR_STATUS.contains(&s));
-        if lost || unclear { Outcome::Unknown } else { Outcome::Failed }
+        let sent = phase >= Phase::Sent;
+        let status = failed.status.or_else(|| self.attempts.last().and_then(|a| a.status));
+        // Without a status no answer came, whoever says otherwise.
+        let silent = status.is_none() && matches!(failed.kind, FailureKind::Connect | FailureKind::Timeout);
+        // A provider that had begun to answer had begun to execute.
+        let unclear = |s: u16| {
+            let begun = (200..300).contains(&s) && failed.kind.counts_against_breaker();
+            begun || UNCLEAR_STATUS.contains(&s)
+        };
+        let unclear = !self.request.replay_safe && status.is_some_and(unclear);
+        if sent && (failed.lost || silent || unclear) { Outcome::Unknown } else { Outcome::Failed }
     }
 
     /// Notes what this failure rules out for the rest of the request; `false` if it rules out everything.
@@ -183,14 +194,20 @@ impl Controller {
 
     /// Whether an untried candidate takes calls now: an equivalent of the one at `place`, or a substitute for it.
     fn has_ready(&self, place: usize, equivalent: bool, planner: &Planner<'_>) -> bool {
-        if !self.may_move(equivalent) {
-            return false;
-        }
-        let choice = self.plan.candidates.get(place).map(|c| c.choice);
+        let Some(choice) = self.plan.candidates.get(place).map(|c| c.choice) else { return false };
         (0..self.plan.candidates.len()).any(|other| {
-            let same = self.plan.candidates.get(other).map(|c| c.choice) == choice;
-            same == equivalent && self.is_open_to(other, planner) && self.is_ready(other, planner)
+            let same = self.plan.candidates.get(other).is_some_and(|c| c.choice == choice);
+            same == equivalent
+                && self.may_follow(other, choice)
+                && self.is_open_to(other, planner)
+                && self.is_ready(other, planner)
         })
+    }
+
+    /// Whether the request may go from a model to this candidate: never back to an earlier model.
+    pub(super) fn may_follow(&self, place: usize, choice: usize) -> bool {
+        let Some(next) = self.plan.candidates.get(place).map(|c| c.choice) else { return false };
+        next >= choice && self.may_move(next == choice)
     }
 
     fn may_move(&self, equivalent: bool) -> bool {
@@ -210,14 +227,14 @@ impl Controller {
         planner: &mut Planner<'_>,
         rng: &mut dyn Rng,
     ) -> Option<Command> {
-        if let Some(why) = self.forbids_retry(place, failed, planner) {
+        if let Some(why) = self.forbids_retry(place, failed, equivalent, planner) {
             self.trace.note(planner.now, Decision::NoRetry(why));
             return None;
         }
         let before = count(self.attempts.iter().filter(|a| a.candidate == place)).saturating_sub(1);
         let jitter = full_jitter(&self.request.governance.retry, before, rng);
-        let wait =
-            if equivalent { Duration::ZERO } else { jitter }.max(failed.retry_after.unwrap_or_default());
+        let jitter = if equivalent { Duration::ZERO } else { jitter };
+        let wait = jitter.max(failed.retry_after.unwrap_or_default()).max(self.blocked_for(place, planner));
         if !self.wait_fits(wait, equivalent, planner) {
             self.trace.note(planner.now, Decision::NoRetry(NoRetry::Wait(wait)));
             return None;
@@ -232,19 +249,41 @@ impl Controller {
             return self.attempt(place, Rule::Retry, false, planner).ok();
         }
         let until = planner.now.after(wait);
-        self.waiting = Some(Waiting { then: Then::Retry(place), queued: false });
+        self.waiting = Some(Waiting { then: Then::Retry(place), until, queued: false });
         self.trace.note(planner.now, Decision::Wait { until, rule: Rule::Retry });
         Some(Command::Wait { until })
     }
 
-    fn forbids_retry(&self, place: usize, failed: &Failed, planner: &Planner<'_>) -> Option<NoRetry> {
+    /// How long a limit still keeps calls from a candidate: a retry before that would not pass.
+    fn blocked_for(&self, place: usize, planner: &Planner<'_>) -> Duration {
+        let Some(candidate) = self.plan.candidates.get(place) else { return Duration::ZERO };
+        match planner.fleet.availability(&candidate.call(&self.request, false), planner.now) {
+            Availability::Blocked(block) => block.until.map_or(Duration::MAX, |at| at.since(planner.now)),
+            Availability::Ready { .. } => Duration::ZERO,
+        }
+    }
+
+    fn forbids_retry(
+        &self,
+        place: usize,
+        failed: &Failed,
+        equivalent: bool,
+        planner: &Planner<'_>,
+    ) -> Option<NoRetry> {
         let budget = &self.request.governance.budget;
         let same = self.attempts.iter().filter(|a| a.candidate == place);
         let connects = count(same.clone().filter(|a| a.kind == Some(FailureKind::Connect)));
         let resent =
             failed.kind == FailureKind::Connect && failed.phase >= Phase::Sent && !self.request.replay_safe;
+        // A rate limit is waited out only on the provider's word, and only where nobody else has room.
+        let limited = failed.kind == FailureKind::RateLimit && (equivalent || failed.retry_after.is_none());
         let candidate = self.plan.candidates.get(place)?;
-        if !failed.kind.permits_retry() || connects > 1 || resent || self.request.reroute == Reroute::None {
+        if limited
+            || !failed.kind.permits_retry()
+            || connects > 1
+            || resent
+            || self.request.reroute == Reroute::None
+        {
             return Some(NoRetry::Kind);
         }
         if self.request.sdk_retry {
@@ -258,6 +297,7 @@ impl Controller {
         }
         match planner.fleet.availability(&candidate.call(&self.request, false), planner.now) {
             Availability::Blocked(block) if !block.why.is_limit() => Some(NoRetry::Blocked(block.why)),
+            Availability::Ready { probe: true, .. } => Some(NoRetry::Probing),
             _ => None,
         }
     }
