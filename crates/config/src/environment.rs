@@ -65,7 +65,7 @@ pub fn from_environment(vars: &dyn Vars) -> Result<Loaded, NoTargets> {
     let mut environment = Environment { vars, report: Report::new(ENVIRONMENT) };
     let server = environment.server();
     let admin = environment.admin();
-    let reached = environment.targets();
+    let reached = environment.targets(server.listen);
     environment.not_built();
     let has_targets = !reached.is_empty();
     let (targets, upstreams) = reached.into_iter().map(|r| (r.target, r.upstream)).unzip();
@@ -148,8 +148,15 @@ impl Environment<'_> {
         }
     }
 
-    fn targets(&mut self) -> Vec<Reached> {
-        PROVIDERS.iter().filter_map(|provider| self.target(provider)).map(Essentials::reach).collect()
+    fn targets(&mut self, listen: SocketAddr) -> Vec<Reached> {
+        let essentials: Vec<Essentials> =
+            PROVIDERS.iter().filter_map(|provider| self.target(provider)).collect();
+        // A shell in which clients run has this variable set to the gateway.
+        let own = format!("http://{listen}");
+        if essentials.iter().any(|e| e.provider.name == "openai" && e.place.endpoint == own) {
+            self.error("`OPENAI_BASE_URL` points at this gateway itself; unset it for the gateway, it is for its clients");
+        }
+        essentials.into_iter().map(Essentials::reach).collect()
     }
 
     fn target(&mut self, provider: &'static Provider) -> Option<Essentials> {

@@ -1,5 +1,7 @@
 //! Layers to governance: the profile and the documented defaults fill what no layer says; then the whole is checked.
 
+use std::time::Duration;
+
 use pointsman_core::policy::{
     BreakerPolicy, Budget, CooldownPolicy, HealthPolicy, RateRule, Reserve, RetryPolicy, SlowRule,
     StreamPolicy, SubstitutionPolicy, TimeLimits,
@@ -8,6 +10,7 @@ use pointsman_core::target::{Contract, Governance};
 
 use crate::layer::{BudgetLayer, Layer};
 use crate::problem::Report;
+use crate::quantity::written;
 use crate::reader::Fields;
 
 /// The governance of a merged layer, for a route with so many models.
@@ -145,28 +148,36 @@ pub(crate) fn check(fields: &Fields<'_>, layer: &Layer, governance: &Governance,
     contradictions.extend(check_attempts(&layer.budget, &governance.budget).map(|m| ("budget", m)));
     let retry = &governance.retry;
     if retry.base > retry.max {
-        contradictions
-            .push(("retry", format!("`base` ({:?}) is longer than `max` ({:?})", retry.base, retry.max)));
+        contradictions.push(("retry", longer("base", retry.base, retry.max)));
     }
     let cooldown = &governance.health.cooldown;
     if cooldown.base > cooldown.max {
-        let message = format!("`base` ({:?}) is longer than `max` ({:?})", cooldown.base, cooldown.max);
-        contradictions.push(("cooldown", message));
+        contradictions.push(("cooldown", longer("base", cooldown.base, cooldown.max)));
     }
     if governance.stream.buffer && governance.stream.hold > 0 {
         contradictions.push(("stream", "`hold` means nothing with `buffer: true`; remove one".to_owned()));
     }
-    for (section, message) in contradictions {
+    // What a route only inherits is blamed where it is written.
+    let is_own = |section: &str| {
+        fields.get(section).is_some() || (section == "budget" && fields.get("profile").is_some())
+    };
+    for (section, message) in contradictions.into_iter().filter(|(section, _)| is_own(section)) {
         report.error(fields.mark(section), format!("`{path}.{section}`: {message}"));
     }
 }
 
+/// A first step that is longer than the last.
+pub(crate) fn longer(first: &str, step: Duration, max: Duration) -> String {
+    format!("`{first}` ({}) is longer than `max` ({})", written(step), written(max))
+}
+
 fn check_times(layer: &Layer, budget: &Budget) -> Option<String> {
-    let deadline = budget.deadline;
-    if budget.min_attempt >= deadline {
+    let (deadline, least) = (budget.deadline, budget.min_attempt);
+    let whole = written(deadline);
+    if least >= deadline {
+        let least = written(least);
         return Some(format!(
-            "a `deadline` of {deadline:?} leaves no time for an attempt; `min_attempt` is {:?}",
-            budget.min_attempt
+            "a `deadline` of {whole} leaves no time for an attempt; `min_attempt` is {least}"
         ));
     }
     let limits = [
@@ -176,13 +187,14 @@ fn check_times(layer: &Layer, budget: &Budget) -> Option<String> {
         ("response", layer.budget.response),
     ];
     let too_long =
-        limits.into_iter().find_map(|(name, limit)| limit.filter(|l| *l > deadline).map(|l| (name, l)));
+        limits.into_iter().find_map(|(name, limit)| Some((name, limit.filter(|l| *l > deadline)?)));
     if let Some((name, limit)) = too_long {
-        return Some(format!("`{name}` ({limit:?}) is longer than the `deadline` ({deadline:?})"));
+        return Some(format!("`{name}` ({}) is longer than the `deadline` ({whole})", written(limit)));
     }
     match layer.budget.reserve_for_fallback {
-        Some(Reserve::Span(span)) if span + budget.min_attempt > deadline => {
-            Some(format!("`reserve_for_fallback` ({span:?}) leaves nothing of the `deadline` ({deadline:?})"))
+        Some(Reserve::Span(span)) if span + least > deadline => {
+            let span = written(span);
+            Some(format!("`reserve_for_fallback` ({span}) leaves nothing of the `deadline` ({whole})"))
         }
         Some(Reserve::Share(share)) if share >= 1.0 => {
             Some("`reserve_for_fallback` leaves nothing of the `deadline`".to_owned())

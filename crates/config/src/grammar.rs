@@ -518,3 +518,6 @@ impl Section {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,19 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A duration as it would be written: in the coarsest unit that loses nothing.
+pub(crate) fn written(span: Duration) -> String {
+    let millis = span.as_millis();
+    let exact = UNITS
+        .iter()
+        .rev()
+        .find(|(_, unit)| millis.is_multiple_of(u128::from(*unit)) && millis >= u128::from(*unit));
+    match exact {
+        Some((word, unit)) => format!("{}{word}", millis / u128::from(*unit)),
+        None => "0s".to_owned(),
+    }
+}
+
 fn not_a_span() -> String {
     "not a duration: write `250ms`, `5s`, `10m`, `2h` or `30d`".to_owned()
 }
@@ -100,3 +113,6 @@ fn leading_number(text: &str) -> Option<(f64, &str)> {
     let value: f64 = number.parse().ok().filter(|v: &f64| v.is_finite())?;
     starts_and_ends_with_digit.then_some((value, rest))
 }
+
+#[cfg(test)]
+mod tests;

@@ -285,7 +285,7 @@ impl<'n> Field<'n> {
     /// Reports what is wrong with this value, showing it as it stands in the file.
     pub(crate) fn wrong<T>(&self, report: &mut Report, why: &str) -> Option<T> {
         let value = match &self.node.value {
-            Value::Scalar(scalar) => format!(": {}", scalar.shown()),
+            Value::Scalar(scalar) if !scalar.shown().is_empty() => format!(": {}", scalar.shown()),
             _ => String::new(),
         };
         let path = if self.path.is_empty() { "the file" } else { &self.path };

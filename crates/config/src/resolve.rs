@@ -25,7 +25,7 @@ pub(crate) fn file(root: &Node, name: &str, report: &mut Report) -> Option<Confi
     let (defaults, base) = defaults(&file, report);
     let routes = routes(&file, &base, &names, report);
     let keys = keys(&file, &names, report);
-    let server = sections::server(&file, file.get("keys").is_some(), report);
+    let server = sections::server(&file, file.get("keys").is_some_and(|field| !field.is_empty()), report);
     let admin = sections::admin(&file, server.listen, report);
     targets.check(&server, report);
     let (catalog_targets, upstreams): (Vec<_>, Vec<Upstream>) =
@@ -179,6 +179,7 @@ fn route(
             ),
         );
     }
+    let version = fields.count("version", 1, report).unwrap_or(1);
     let layer = Layer::read(fields, section, report).over(base);
     let models = route_models(fields, names, report);
     let governance = govern::governance(&layer, models.len());
@@ -190,7 +191,6 @@ fn route(
     if names.is_model(name) && first != name {
         report.error(fields.at, format!("`{}` hides the model of the same name; rename the route, or put `{name}` first in its `models`", fields.path));
     }
-    let version = fields.count("version", 1, report).unwrap_or(1);
     Some(Route { name: name.to_owned(), version, models, governance })
 }
 

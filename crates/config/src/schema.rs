@@ -98,3 +98,6 @@ fn reference(section: &Section) -> Value {
 fn id(section: &Section) -> String {
     section.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
+
+#[cfg(test)]
+mod tests;

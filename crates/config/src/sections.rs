@@ -6,6 +6,7 @@ use pointsman_core::policy::{ProcessPolicy, QueuePolicy, RetryBudgetPolicy, Thro
 use pointsman_core::target::{Model, Price};
 
 use crate::config::{AdminConfig, Auth, Drain, Expose, Key, LogFormat, Runtime, ServerConfig, Telemetry};
+use crate::govern::longer;
 use crate::grammar::{FILE, MODALITIES, Section};
 use crate::layer::structured_output;
 use crate::problem::{Mark, Report};
@@ -178,13 +179,8 @@ pub(crate) fn process(file: &Fields<'_>, report: &mut Report) -> ProcessPolicy {
             max: fields.span("max", report).unwrap_or(base.throttle.max),
         };
         if policy.initial > policy.max {
-            report.error(
-                fields.mark("initial"),
-                format!(
-                    "`throttle`: `initial` ({:?}) is longer than `max` ({:?})",
-                    policy.initial, policy.max
-                ),
-            );
+            let why = longer("initial", policy.initial, policy.max);
+            report.error(fields.mark("initial"), format!("`throttle`: {why}"));
         }
         policy
     });

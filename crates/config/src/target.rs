@@ -7,7 +7,7 @@ use pointsman_core::policy::TimeOverrides;
 use pointsman_core::target::{DataTerms, Target, TargetLimits};
 use secrecy::ExposeSecret;
 
-use crate::base_url::{self, Place};
+use crate::base_url::{self, AzurePath, Place};
 use crate::config::{Azure, Credential, HttpPreference, Upstream};
 use crate::grammar::Section;
 use crate::layer::time_overrides;
@@ -96,6 +96,22 @@ fn stable_hash(parts: &[&str]) -> u64 {
     })
 }
 
+/// What a target serves.
+enum Served {
+    /// Any model of its provider.
+    Wildcard,
+    Model(String),
+}
+
+impl Served {
+    fn model(&self) -> Option<&String> {
+        match self {
+            Self::Wildcard => None,
+            Self::Model(model) => Some(model),
+        }
+    }
+}
+
 /// Reads one target; `None` if something that it cannot do without is wrong (then reported).
 pub(crate) fn read(
     name: &str,
@@ -106,32 +122,35 @@ pub(crate) fn read(
     let dialect = fields.get("dialect");
     dialect.and_then(|field| field.choice(&[("chat", ())], &["responses", "messages", "gemini"], report));
     let provider = provider_row(fields, report);
-    let model = fields.get("model").and_then(|field| served(&field, provider, report));
+    let served = fields.get("model").and_then(|field| served(&field, provider, report));
     let upstream_model = fields.text("upstream_model", report);
-    let provider = provider?;
+    let details = Details::read(fields, section, report);
+    let Some(provider) = provider else {
+        // Without its provider they can only be checked for their type.
+        for key in ["base_url", "api_key", "api_version"] {
+            fields.text(key, report);
+        }
+        return None;
+    };
     let place = place(fields, provider, report);
     let credential = credential(fields, provider, report);
-    if let (Some(None), Some(_)) = (&model, &upstream_model) {
-        report.error(
-            fields.mark("upstream_model"),
-            format!(
-                "`{}`: a wildcard serves every model under its own name; remove `upstream_model`",
-                fields.path
-            ),
-        );
+    if let (Some(Served::Wildcard), Some(_)) = (&served, &upstream_model) {
+        let why = "a wildcard serves every model under its own name; remove `upstream_model`";
+        report.error(fields.mark("upstream_model"), format!("`{}`: {why}", fields.path));
     }
-    let azure = azure(fields, provider, place.as_ref(), &model, upstream_model.as_ref(), report);
-    let details = Details::read(fields, section, report);
-    let (place, model, (azure, upstream_model)) = (place?, model?, azure?);
-    let essentials = Essentials {
-        name: name.to_owned(),
-        provider,
-        model,
-        upstream_model,
-        place,
-        azure,
-        credential: credential?,
+    let api_version = fields.text("api_version", report);
+    let (place, served, credential) = (place?, served?, credential?);
+    let written = Written { upstream_model, api_version };
+    let (azure, upstream_model) = match &place.azure {
+        Some(path) => {
+            let (azure, upstream_model) = written.azure(path, &served, fields, report)?;
+            (Some(azure), upstream_model)
+        }
+        None => (None, written.elsewhere(provider, fields, report)),
     };
+    let model = served.model().cloned();
+    let name = name.to_owned();
+    let essentials = Essentials { name, provider, model, upstream_model, place, azure, credential };
     Some(details.on(essentials.reach()))
 }
 
@@ -141,18 +160,22 @@ fn provider_row(fields: &Fields<'_>, report: &mut Report) -> Option<&'static Pro
     provider::named(name)
 }
 
-/// The model that a target serves; `Some(None)` is a wildcard: `*` or `provider/*`.
-fn served(field: &Field<'_>, provider: Option<&Provider>, report: &mut Report) -> Option<Option<String>> {
+/// The model that a target serves: a name, or `*` or `provider/*`.
+fn served(field: &Field<'_>, provider: Option<&Provider>, report: &mut Report) -> Option<Served> {
     let model = field.text(report)?;
-    let wildcard = provider.map(|row| format!("{}/*", row.name));
+    let is_wildcard = match (model.strip_suffix("/*"), provider) {
+        (Some(prefix), Some(provider)) => prefix == provider.name,
+        // A provider that is wrong itself was reported.
+        (Some(_), None) => true,
+        (None, _) => model == "*",
+    };
     match model.as_str() {
-        "*" => Some(None),
-        text if wildcard.as_deref() == Some(text) => Some(None),
+        _ if is_wildcard => Some(Served::Wildcard),
         text if text.contains('*') => {
             field.wrong(report, "a wildcard is written `\"*\"`; nothing else may hold a `*`")
         }
         text if text.chars().any(char::is_whitespace) => field.wrong(report, "a model's name has no spaces"),
-        _ => Some(Some(model)),
+        _ => Some(Served::Model(model)),
     }
 }
 
@@ -202,62 +225,55 @@ fn credential(fields: &Fields<'_>, provider: &'static Provider, report: &mut Rep
     }
 }
 
-/// Azure's parts and the upstream model that goes with them. For other providers only checks that nothing of Azure is
-/// written.
-#[expect(
-    clippy::option_option,
-    reason = "absent because wrong, and absent because a wildcard, are two things here"
-)]
-fn azure(
-    fields: &Fields<'_>,
-    provider: &'static Provider,
-    place: Option<&Place>,
-    model: &Option<Option<String>>,
-    upstream_model: Option<&String>,
-    report: &mut Report,
-) -> Option<(Option<Azure>, Option<String>)> {
-    let written = fields.text("api_version", report);
-    let place = place?;
-    let Some(path) = &place.azure else {
-        if written.is_some() {
-            let why = if provider.name == "azure" {
-                "Azure's `/openai/v1` takes no version"
-            } else {
-                "only Azure's classic URLs take one"
-            };
-            report.error(
-                fields.mark("api_version"),
-                format!("`{}.api_version`: {why}; remove it", fields.path),
-            );
+/// What a target says itself that a classic Azure URL may say too.
+struct Written {
+    upstream_model: Option<String>,
+    api_version: Option<String>,
+}
+
+impl Written {
+    /// The parts of a classic Azure URL, and the upstream model that goes with them.
+    fn azure(
+        self,
+        path: &AzurePath,
+        served: &Served,
+        fields: &Fields<'_>,
+        report: &mut Report,
+    ) -> Option<(Azure, Option<String>)> {
+        let contradicts =
+            |own: &Option<String>, url: &Option<String>| own.is_some() && url.is_some() && own != url;
+        for (key, own, url) in [
+            ("api_version", &self.api_version, &path.api_version),
+            ("upstream_model", &self.upstream_model, &path.deployment),
+        ] {
+            if contradicts(own, url) {
+                let why = format!("`{}`: `base_url` and `{key}` contradict each other", fields.path);
+                report.error(fields.mark(key), why);
+            }
         }
-        return Some((None, upstream_model.cloned()));
-    };
-    for (key, own, other) in [
-        ("api_version", &path.api_version, written.as_ref()),
-        ("upstream_model", &path.deployment, upstream_model),
-    ] {
-        if own.is_some() && other.is_some() && own.as_ref() != other {
-            report.error(
-                fields.mark(key),
-                format!("`{}`: `base_url` and `{key}` contradict each other", fields.path),
-            );
-        }
+        let upstream_model = self.upstream_model.or_else(|| path.deployment.clone());
+        let Some(deployment) = upstream_model.as_ref().or_else(|| served.model()).cloned() else {
+            let why = "an Azure wildcard needs the v1 URL, `https://NAME.openai.azure.com/openai/v1`";
+            report.error(fields.mark("model"), format!("`{}`: {why}", fields.path));
+            return None;
+        };
+        let api_version = self.api_version.or_else(|| path.api_version.clone());
+        let api_version = api_version.unwrap_or_else(|| AZURE_API_VERSION.to_owned());
+        Some((Azure { deployment, api_version }, upstream_model))
     }
-    let upstream_model = upstream_model.or(path.deployment.as_ref()).cloned();
-    let model = model.as_ref()?;
-    let Some(deployment) = upstream_model.as_ref().or(model.as_ref()).cloned() else {
-        report.error(
-            fields.mark("model"),
-            format!(
-                "`{}`: an Azure wildcard needs the v1 URL, `https://NAME.openai.azure.com/openai/v1`",
-                fields.path
-            ),
-        );
-        return None;
-    };
-    let api_version =
-        written.or_else(|| path.api_version.clone()).unwrap_or_else(|| AZURE_API_VERSION.to_owned());
-    Some((Some(Azure { deployment, api_version }), upstream_model))
+
+    /// The upstream model where no classic Azure URL is involved.
+    fn elsewhere(self, provider: &Provider, fields: &Fields<'_>, report: &mut Report) -> Option<String> {
+        if self.api_version.is_some() {
+            let why = match provider.name {
+                "azure" => "Azure's `/openai/v1` takes no version",
+                _ => "only Azure's classic URLs take one",
+            };
+            let path = &fields.path;
+            report.error(fields.mark("api_version"), format!("`{path}.api_version`: {why}; remove it"));
+        }
+        self.upstream_model
+    }
 }
 
 /// Everything about a target that has a default.

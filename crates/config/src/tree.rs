@@ -54,6 +54,14 @@ impl Node {
         Self { at, value: Value::Null }
     }
 
+    /// Nothing stands nowhere: point at its key.
+    fn or_at(self, key: Mark) -> Self {
+        match self.value {
+            Value::Null => Self { at: key, ..self },
+            _ => self,
+        }
+    }
+
     fn size_and_depth(&self) -> (usize, usize) {
         let children: Vec<&Self> = match &self.value {
             Value::List(items) => items.iter().collect(),
@@ -92,15 +100,13 @@ fn mark(span: &Span) -> Mark {
 fn syntax(text: &str, error: &ScanError) -> Stop {
     let at = Mark { line: error.marker().line(), column: error.marker().col() + 1 };
     let line = text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
-    let indent = line.get(..line.len() - line.trim_start().len()).unwrap_or_default();
-    let message = if indent.contains('\t') {
-        "a tab in the indentation; YAML takes spaces only".to_owned()
-    } else if line.contains("${") && line.contains('{') {
-        format!("not valid YAML: {}; inside braces write \"${{NAME}}\" with quotes", error.kind())
-    } else {
-        format!("not valid YAML: {}", error.kind())
-    };
-    (at, message)
+    let indent = line.chars().take_while(|c| c.is_whitespace());
+    if let Some(tab) = indent.enumerate().find(|(_, c)| *c == '\t').map(|(column, _)| column) {
+        let at = Mark { column: tab + 1, ..at };
+        return (at, "a tab in the indentation; YAML takes spaces only".to_owned());
+    }
+    let hint = if line.contains("${") { "; inside braces write \"${NAME}\" with quotes" } else { "" };
+    (at, format!("not valid YAML: {}{hint}", error.kind()))
 }
 
 /// A collection that is still open.
@@ -210,7 +216,7 @@ impl Builder {
                     Some(line) => report.error(at, twice(&name, *line)),
                     None => {
                         seen.insert(name.clone(), at.line);
-                        entries.push(Entry { key: name, at, value: node });
+                        entries.push(Entry { key: name, at, value: node.or_at(at) });
                     }
                 },
             },
