@@ -136,3 +136,84 @@ fn is_local_address(ip: IpAddr) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(vars: &[(&str, &str)]) -> ProxyConfig {
+        let find =
+            |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        ProxyConfig::from_vars(find)
+    }
+
+    fn proxied(rules: &ProxyConfig, url: &str) -> Option<String> {
+        let (origin, _) = Origin::parse(url).unwrap();
+        rules.proxy_for(&origin).map(|proxy| format!("{}:{}", proxy.host(), proxy.port()))
+    }
+
+    #[track_caller]
+    fn check(rules: &ProxyConfig, url: &str, expected: Option<&str>) {
+        assert_eq!(proxied(rules, url).as_deref(), expected, "{url}");
+    }
+
+    #[test]
+    fn loopback_link_local_and_private_addresses_are_never_proxied() {
+        // RFC 1918, RFC 3927, RFC 4193, RFC 4291.
+        let rules = rules(&[("ALL_PROXY", "http://proxy.test:3128")]);
+        for local in [
+            "http://127.0.0.1:11434",
+            "http://127.8.9.1",
+            "http://localhost:8000",
+            "http://gpu.localhost",
+            "http://[::1]:8000",
+            "http://[::ffff:127.0.0.1]",
+            "http://10.1.2.3",
+            "http://172.16.0.1",
+            "http://172.31.255.254",
+            "https://192.168.1.1",
+            "http://169.254.169.254",
+            "http://[fd00::1]",
+            "http://[fe80::1]",
+        ] {
+            check(&rules, local, None);
+        }
+        for public in ["http://172.32.0.1", "https://8.8.8.8", "http://[2001:db8::1]", "https://api.test"] {
+            check(&rules, public, Some("proxy.test:3128"));
+        }
+    }
+
+    #[test]
+    fn a_local_host_that_is_named_is_proxied() {
+        let rules = rules(&[("HTTP_PROXY", "http://proxy.test")]);
+        let rules = rules.also_for(["10.1.2.3".to_owned(), "LocalHost".to_owned()]);
+        check(&rules, "http://10.1.2.3:8000", Some("proxy.test:80"));
+        check(&rules, "http://localhost:8000", Some("proxy.test:80"));
+        check(&rules, "http://10.1.2.4:8000", None);
+    }
+
+    #[test]
+    fn no_proxy_names_hosts_with_their_subdomains_and_networks() {
+        let all = ("all_proxy", "proxy.test:3128");
+        let some = rules(&[all, ("no_proxy", "api.test, 203.0.113.0/24")]);
+        check(&some, "https://api.test", None);
+        check(&some, "https://eu.api.test", None);
+        check(&some, "https://notapi.test", Some("proxy.test:3128"));
+        check(&some, "http://203.0.113.9", None);
+        check(&rules(&[all, ("NO_PROXY", "*")]), "https://api.test", None);
+    }
+
+    #[test]
+    fn each_scheme_has_its_variable_before_the_one_for_all_and_either_case_is_read() {
+        let rules = rules(&[
+            ("http_proxy", "http://plain.test:1"),
+            ("HTTPS_PROXY", "https://secure.test"),
+            ("ALL_PROXY", "socks5://all.test"),
+        ]);
+        check(&rules, "http://api.test", Some("plain.test:1"));
+        check(&rules, "https://api.test", Some("secure.test:443"));
+        let rules = self::rules(&[("HTTP_PROXY", ""), ("ALL_PROXY", "socks5://all.test")]);
+        check(&rules, "http://api.test", Some("all.test:1080"));
+        check(&self::rules(&[]), "https://api.test", None);
+    }
+}

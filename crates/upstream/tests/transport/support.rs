@@ -152,6 +152,11 @@ pub async fn serve_ok(mut stream: TcpStream) {
     }
 }
 
+/// Reads and forgets until the client closes or resets.
+pub async fn until_gone(stream: &mut (impl AsyncRead + Unpin)) {
+    tokio::io::copy(stream, &mut tokio::io::sink()).await.ok();
+}
+
 /// Closes with RST instead of FIN.
 pub fn reset(stream: TcpStream) {
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();

@@ -118,7 +118,7 @@ async fn a_certificate_for_another_name_is_a_tls_error() {
 async fn a_server_that_speaks_no_tls_is_a_tls_error() {
     let server = Server::start(|_, mut stream| async move {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
-        stream.read(&mut [0u8; 1024]).await.ok();
+        until_gone(&mut stream).await;
     })
     .await;
     let error = client().send(post(&server.tls_origin(), "x"), &limits()).await.unwrap_err();
@@ -128,7 +128,7 @@ async fn a_server_that_speaks_no_tls_is_a_tls_error() {
 #[tokio::test]
 async fn a_connection_closed_in_the_tls_handshake_is_a_handshake_error() {
     let server = Server::start(|_, mut stream| async move {
-        stream.read(&mut [0u8; 16]).await.ok();
+        stream.read_exact(&mut [0u8; 16]).await.unwrap();
     })
     .await;
     let error = client().send(post(&server.tls_origin(), "x"), &limits()).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn a_connection_closed_in_the_tls_handshake_is_a_handshake_error() {
 }
 
 async fn hold_open(mut stream: TcpStream) {
-    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok();
+    until_gone(&mut stream).await;
 }
 
 #[tokio::test]
