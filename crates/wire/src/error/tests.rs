@@ -2,14 +2,14 @@ use serde_json::{Value, json};
 
 use super::{ErrorView, MAX_ERROR_BODY, UpstreamError, chat_error_body, chat_error_event, mask_credentials};
 
-/// (message, type, param, code) of an error body.
-fn parts(body: &str) -> Option<(String, Option<String>, Option<String>, Option<String>)> {
-    UpstreamError::parse(body.as_bytes()).map(|error| (error.message, error.kind, error.param, error.code))
+/// The message of an error body, and its type, param and code.
+fn parts(body: &str) -> Option<(String, [Option<String>; 3])> {
+    UpstreamError::parse(body.as_bytes()).map(|error| (error.message, [error.kind, error.param, error.code]))
 }
 
 fn expect(body: &str, message: &str, kind: Option<&str>, param: Option<&str>, code: Option<&str>) {
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    assert_eq!(parts(body), Some((message.to_owned(), owned(kind), owned(param), owned(code))), "{body}");
+    assert_eq!(parts(body), Some((message.to_owned(), [kind, param, code].map(owned))), "{body}");
 }
 
 mod parsing {
