@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use crate::Loaded;
 use crate::base_url::{self, Place};
 use crate::config::{AdminConfig, Auth, Azure, Config, Credential, ServerConfig, Source, Telemetry};
-use crate::problem::{Mark, Problem, Report};
+use crate::problem::{Mark, Problem, Problems, Report};
 use crate::provider::{self, PROVIDERS, Provider};
 use crate::secret;
 use crate::sections;
@@ -22,14 +22,17 @@ const ENVIRONMENT: &str = "environment";
 
 /// The environment alone gives nothing that could be served.
 ///
-/// Displays what is wrong with variables that are set, one a line, or else, in three lines, how to go on.
+/// Displays what is wrong with variables that are set, one a line; if that alone is not the cause, then in three lines
+/// how to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoTargets {
     problems: Vec<Problem>,
+    /// Nothing that is set is wrong; there is only nothing that could be served.
+    is_bare: bool,
 }
 
 impl NoTargets {
-    /// What is wrong with variables that are set; empty if none that names a provider is.
+    /// What is wrong with variables that are set, or why they are left out; empty if none that names a provider is.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -37,12 +40,18 @@ impl NoTargets {
 
 impl fmt::Display for NoTargets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((last, rest)) = self.problems.split_last() {
-            rest.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
-            return write!(f, "{last}");
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        if !self.is_bare {
+            return Ok(());
+        }
+        if !self.problems.is_empty() {
+            f.write_str("\n")?;
         }
         f.write_str(concat!(
-            "No provider is configured: no file was named, there is no pointsman.yaml here, and no provider's key is set.\n",
+            "No provider is configured: no file was named, there is no pointsman.yaml here, and no usable key of a provider is set.\n",
             "Set one, such as OPENAI_API_KEY=… or OLLAMA_HOST=127.0.0.1:11434, or write pointsman.yaml (`pointsman schema` says what goes into it).\n",
             "To look around without any key, run `pointsman demo`.",
         ))
@@ -80,10 +89,14 @@ pub fn from_environment(vars: &dyn Vars) -> Result<Loaded, NoTargets> {
         watch: false,
         source: Source::Environment,
     };
+    let left_out = environment.report.warnings().to_vec();
     let finished = environment.report.finish(has_targets.then_some(config));
-    finished
-        .map(|(config, warnings)| Loaded { config, warnings })
-        .map_err(|problems| NoTargets { problems: problems.0 })
+    finished.map(|(config, warnings)| Loaded { config, warnings }).map_err(|Problems(errors)| {
+        match errors.is_empty() {
+            true => NoTargets { problems: left_out, is_bare: true },
+            false => NoTargets { problems: errors, is_bare: false },
+        }
+    })
 }
 
 struct Environment<'v> {
@@ -197,7 +210,8 @@ impl Environment<'_> {
 
     fn azure(&mut self, provider: &'static Provider) -> Option<Essentials> {
         let endpoint = self.get("AZURE_OPENAI_ENDPOINT");
-        let key = self.secret("AZURE_OPENAI_API_KEY");
+        // The SDKs' own name, and the one that Azure's older examples use.
+        let key = self.secret("AZURE_OPENAI_API_KEY").or_else(|| self.secret("AZURE_OPENAI_KEY"));
         let (Some(endpoint), Some(key)) = (&endpoint, key.clone()) else {
             if endpoint.is_some() || key.is_some() {
                 self.warn(

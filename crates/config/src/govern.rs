@@ -6,7 +6,7 @@ use pointsman_core::policy::{
     BreakerPolicy, Budget, CooldownPolicy, HealthPolicy, RateRule, Reserve, RetryPolicy, SlowRule,
     StreamPolicy, SubstitutionPolicy, TimeLimits,
 };
-use pointsman_core::target::{Contract, Governance};
+use pointsman_core::target::{Contract, Governance, StructuredOutput};
 
 use crate::layer::{BudgetLayer, Layer};
 use crate::problem::Report;
@@ -133,7 +133,8 @@ fn requires(layer: &Layer) -> Contract {
         modalities: layer.modalities.clone().unwrap_or_default(),
         tools: layer.tools.unwrap_or(false),
         parallel_tool_calls: layer.parallel_tool_calls.unwrap_or(false),
-        structured_output: layer.structured_output,
+        // To require none is to require nothing, also of a model of which nothing is known.
+        structured_output: layer.structured_output.filter(|least| *least != StructuredOutput::No),
         context_window_min: layer.context_window_min,
         max_output_tokens_min: layer.max_output_tokens_min,
     }

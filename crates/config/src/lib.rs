@@ -7,6 +7,7 @@
 
 mod base_url;
 mod config;
+mod contract;
 mod environment;
 mod govern;
 mod grammar;

@@ -13,13 +13,17 @@ pub(crate) struct Names {
     qualified: BTreeSet<String>,
     /// Providers with a wildcard target.
     wildcards: BTreeSet<String>,
+    /// What some target serves could not be read, so that no name can be called unknown.
+    is_partial: bool,
 }
 
 impl Names {
-    /// From (provider, model) of every target, `*` for a wildcard, and the names of the routes.
-    pub(crate) fn new(claims: &[(String, String)], routes: Vec<String>) -> Self {
-        let (wild, named): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, model)| model == "*");
+    /// From (provider, model) of every target, `*` for a wildcard and `None` where it cannot be read, and the names of
+    /// the routes.
+    pub(crate) fn new(claims: &[Option<(String, String)>], routes: Vec<String>) -> Self {
+        let (wild, named): (Vec<_>, Vec<_>) = claims.iter().flatten().partition(|(_, model)| model == "*");
         Self {
+            is_partial: claims.is_empty() || claims.contains(&None),
             routes: routes.into_iter().collect(),
             models: named.iter().map(|(_, model)| model.clone()).collect(),
             qualified: named.iter().map(|(provider, model)| format!("{provider}/{model}")).collect(),
@@ -35,14 +39,23 @@ impl Names {
     /// Whether a route may list this model. A bare name never falls to a wildcard here: it would as likely be a typing
     /// mistake.
     pub(crate) fn serves(&self, name: &str) -> bool {
-        self.is_model(name) || self.qualified.contains(name) || self.is_wild(name)
+        self.is_partial || self.is_model(name) || self.qualified.contains(name) || self.is_wild(name)
     }
 
     /// Whether a key may be granted this: a route, a model, `provider/model` or `provider/*` of a wildcard.
     pub(crate) fn grants(&self, name: &str) -> bool {
-        self.routes.contains(name)
+        self.is_partial
+            || self.routes.contains(name)
             || self.is_model(name)
             || (self.is_wild(name) && !self.qualified.contains(name))
+    }
+
+    /// The name under which `models` describes a model that a route lists.
+    pub(crate) fn described<'n>(&self, name: &'n str) -> &'n str {
+        match name.split_once('/') {
+            Some((_, model)) if !self.is_model(name) && self.qualified.contains(name) => model,
+            _ => name,
+        }
     }
 
     fn is_wild(&self, name: &str) -> bool {

@@ -53,16 +53,35 @@ pub(crate) struct Report {
     file: String,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
+    /// Errors beyond the most that are kept.
+    more: usize,
 }
+
+/// Nobody reads further; a file of garbage stays a short report.
+const MOST_ERRORS: usize = 500;
 
 impl Report {
     pub(crate) fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new() }
+        Self { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new(), more: 0 }
     }
 
     pub(crate) fn error(&mut self, at: Mark, message: impl Into<String>) {
+        if self.is_full() {
+            self.more += 1;
+            return;
+        }
         let problem = self.problem(at, message.into());
         self.errors.push(problem);
+    }
+
+    /// Whether further errors are only counted, so that their text need not be worked out.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() >= MOST_ERRORS
+    }
+
+    /// The warnings so far.
+    pub(crate) fn warnings(&self) -> &[Problem] {
+        &self.warnings
     }
 
     pub(crate) fn warn(&mut self, at: Mark, message: impl Into<String>) {
@@ -78,6 +97,12 @@ impl Report {
     pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
         self.errors.sort_by_key(|p| (p.line, p.column));
         self.errors.dedup();
+        if self.more > 0
+            && let Some(last) = self.errors.last()
+        {
+            let message = format!("{} more errors are not shown", self.more);
+            self.errors.push(Problem { message, ..last.clone() });
+        }
         self.warnings.sort_by_key(|p| (p.line, p.column));
         match value {
             Some(value) if self.errors.is_empty() => Ok((value, self.warnings)),

@@ -45,6 +45,9 @@ impl<'n> Fields<'n> {
     }
 
     fn check_key(&self, entry: &Entry, section: &'static Section, report: &mut Report) {
+        if report.is_full() && section.key(&entry.key).is_none() {
+            return report.error(entry.at, "");
+        }
         let path = join(&self.path, &shown(&entry.key));
         if section.not_built.contains(&entry.key.as_str()) {
             report.error(entry.at, format!("`{path}` is not built yet; remove it"));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pointsman_core::target::{Catalog, Governance, Model, Route};
 
 use crate::config::{Config, Key, ServerConfig, Source, Upstream};
+use crate::contract;
 use crate::govern;
 use crate::grammar::{FILE, Section};
 use crate::layer::Layer;
@@ -23,7 +24,8 @@ pub(crate) fn file(root: &Node, name: &str, report: &mut Report) -> Option<Confi
     let names = targets.names(&file);
     let models = models(&file, &names, report);
     let (defaults, base) = defaults(&file, report);
-    let routes = routes(&file, &base, &names, report);
+    let known = Known { names: &names, models: &models };
+    let routes = routes(&file, &base, &known, report);
     let keys = keys(&file, &names, report);
     let server = sections::server(&file, file.get("keys").is_some_and(|field| !field.is_empty()), report);
     let admin = sections::admin(&file, server.listen, report);
@@ -46,8 +48,8 @@ pub(crate) fn file(root: &Node, name: &str, report: &mut Report) -> Option<Confi
 /// The targets that could be read, and the names that also the broken ones claim.
 struct Targets {
     reached: Vec<(Mark, Reached)>,
-    /// Provider and model of every target that names them, `*` for a wildcard.
-    claims: Vec<(String, String)>,
+    /// Provider and model of every target, `*` for a wildcard; `None` where they cannot be read.
+    claims: Vec<Option<(String, String)>>,
 }
 
 impl Targets {
@@ -60,8 +62,11 @@ impl Targets {
         }
         for (name, at, field) in named {
             check_name("targets", &name, at, report);
-            let Some(fields) = Fields::open(&field, at, section, report) else { continue };
-            targets.claims.extend(claim(&fields));
+            let Some(fields) = Fields::open(&field, at, section, report) else {
+                targets.claims.push(None);
+                continue;
+            };
+            targets.claims.push(claim(&fields));
             let reached = target::read(&name, &fields, section, report);
             targets.reached.extend(reached.map(|reached| (at, reached)));
         }
@@ -149,12 +154,23 @@ fn defaults(file: &Fields<'_>, report: &mut Report) -> (Governance, Layer) {
     (governance, layer)
 }
 
-fn routes(file: &Fields<'_>, base: &Layer, names: &Names, report: &mut Report) -> BTreeMap<String, Route> {
+/// What a route may refer to.
+struct Known<'k> {
+    names: &'k Names,
+    models: &'k BTreeMap<String, Model>,
+}
+
+fn routes(
+    file: &Fields<'_>,
+    base: &Layer,
+    known: &Known<'_>,
+    report: &mut Report,
+) -> BTreeMap<String, Route> {
     let mut routes = BTreeMap::new();
     let Some(section) = FILE.section_of("routes") else { return routes };
     for (name, at, field) in file.named("routes", report) {
         let Some(fields) = Fields::open(&field, at, section, report) else { continue };
-        if let Some(route) = route(&name, &fields, section, base, names, report) {
+        if let Some(route) = route(&name, &fields, section, base, known, report) {
             routes.insert(name, route);
         }
     }
@@ -166,32 +182,67 @@ fn route(
     fields: &Fields<'_>,
     section: &'static Section,
     base: &Layer,
-    names: &Names,
+    known: &Known<'_>,
     report: &mut Report,
 ) -> Option<Route> {
-    let sendable = |c: char| c.is_ascii_graphic() && c != '@';
-    if !name.chars().all(sendable) || name.len() > 128 {
-        report.error(
-            fields.at,
-            format!(
-                "`routes.{}`: a name has at most 128 printable ASCII characters, no space and no `@`",
-                shown(name)
-            ),
-        );
-    }
+    check_route_name(name, fields, report);
     let version = fields.count("version", 1, report).unwrap_or(1);
     let layer = Layer::read(fields, section, report).over(base);
-    let models = route_models(fields, names, report);
+    let models = route_models(fields, known.names, report);
     let governance = govern::governance(&layer, models.len());
     govern::check(fields, &layer, &governance, report);
-    if models.len() > 1 && !governance.substitution.allowed {
-        report.warn(fields.mark("models"), format!("`{}` lists {} models, but `substitution.allowed: false` keeps all but the first from answering", fields.path, models.len()));
-    }
+    warn_of_silence(fields, &models, &governance, known, report);
     let first = models.first()?;
-    if names.is_model(name) && first != name {
-        report.error(fields.at, format!("`{}` hides the model of the same name; rename the route, or put `{name}` first in its `models`", fields.path));
+    if known.names.is_model(name) && first != name {
+        let path = &fields.path;
+        let mend = format!("rename the route, or put `{name}` first in its `models`");
+        report.error(fields.at, format!("`{path}` hides the model of the same name; {mend}"));
     }
     Some(Route { name: name.to_owned(), version, models, governance })
+}
+
+fn check_route_name(name: &str, fields: &Fields<'_>, report: &mut Report) {
+    let sendable = |c: char| c.is_ascii_graphic() && c != '@';
+    if !name.chars().all(sendable) || name.len() > 128 {
+        let rule = "a name has at most 128 printable ASCII characters, no space and no `@`";
+        report.error(fields.at, format!("`routes.{}`: {rule}", shown(name)));
+    }
+}
+
+/// Warns of models that the route lists and that will never answer.
+fn warn_of_silence(
+    fields: &Fields<'_>,
+    models: &[String],
+    governance: &Governance,
+    known: &Known<'_>,
+    report: &mut Report,
+) {
+    let path = &fields.path;
+    let allowed = governance.substitution.allowed;
+    if models.len() > 1 && !allowed {
+        let count = models.len();
+        report.warn(
+            fields.mark("models"),
+            format!("`{path}` lists {count} models, but `substitution.allowed: false` keeps all but the first from answering"),
+        );
+    }
+    let first = models.first().map_or("", |name| known.names.described(name));
+    let no_measure =
+        models.len() > 1 && allowed && contract::lacks_measure(governance, known.models.get(first));
+    if no_measure && known.names.serves(first) {
+        let first = shown(first);
+        report.warn(fields.mark("models"), format!("`{path}`: the price of `{first}` is not known, so `substitution.price_ceiling` lets no other model answer; say it under `models.{first}.price`"));
+    }
+    let answering = models.iter().take(if allowed { usize::MAX } else { 1 });
+    for (place, name) in answering.enumerate().filter(|(_, name)| known.names.serves(name)) {
+        let name = known.names.described(name);
+        let keys = contract::unkept(governance, known.models.get(name), place > 0 && !no_measure);
+        if !keys.is_empty() {
+            let keys = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+            let (name, at) = (shown(name), fields.mark("models"));
+            report.warn(at, format!("`{path}`: model `{name}` is not known to keep {keys}; unless `models.{name}` says more, it never answers here"));
+        }
+    }
 }
 
 fn route_models(fields: &Fields<'_>, names: &Names, report: &mut Report) -> Vec<String> {

@@ -76,6 +76,7 @@ fn azure_with_a_deployment_serves_it_and_without_one_all() {
     let endpoint = ("AZURE_OPENAI_ENDPOINT", "https://corp.openai.azure.com/");
     let key = ("AZURE_OPENAI_API_KEY", "k");
     assert_eq!(reached(&[endpoint, key]), one("azure/*", "https://corp.openai.azure.com/openai/v1"));
+    assert_eq!(reached(&[endpoint, ("AZURE_OPENAI_KEY", "k")]).len(), 1, "the older name");
     let config = from(&[endpoint, key, ("AZURE_OPENAI_DEPLOYMENT", "gpt-4o"), ("OPENAI_API_VERSION", "v")])
         .unwrap()
         .config;
@@ -110,7 +111,7 @@ fn providers_of_a_later_release_are_a_warning() {
 
 #[test]
 fn nothing_set_says_in_three_lines_how_to_go_on() {
-    for pairs in [&[][..], &[("OPENAI_API_KEY", " ")][..], &[("ANTHROPIC_API_KEY", "k")][..]] {
+    for pairs in [&[][..], &[("OPENAI_API_KEY", " ")][..]] {
         let error = from(pairs).unwrap_err();
         assert!(error.problems().is_empty());
         let text = error.to_string();
@@ -121,6 +122,17 @@ fn nothing_set_says_in_three_lines_how_to_go_on() {
                 && text.contains("pointsman demo")
         );
     }
+}
+
+#[test]
+fn what_is_set_but_left_out_is_said_before_how_to_go_on() {
+    let text = from(&[("ANTHROPIC_API_KEY", "k")]).unwrap_err().to_string();
+    assert_eq!(text.lines().count(), 4);
+    assert!(
+        text.starts_with(
+            "environment: `ANTHROPIC_API_KEY` is set, but provider `anthropic` is not built yet"
+        )
+    );
 }
 
 #[test]

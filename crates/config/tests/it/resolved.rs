@@ -183,7 +183,11 @@ fn what_a_model_can_do_and_costs_is_taken_over() {
         price: Some(Price { input: 2_500_000, output: 10_000_000 }),
     };
     assert_eq!(config.catalog.models["gpt-4o"], model);
-    assert_eq!(config.catalog.models["deepseek-chat"].price, None);
+    assert_eq!(
+        config.catalog.models["deepseek-chat"].price,
+        Some(Price { input: 270_000, output: 1_100_000 })
+    );
+    assert_eq!(config.catalog.models["deepseek-chat"].reasoning, None, "what is not said is unknown");
 }
 
 #[test]

@@ -325,3 +325,80 @@ watch: yes
     assert_eq!(places, expected, "{problems}");
     assert_eq!(problems.to_string().lines().count(), expected.len());
 }
+
+#[test]
+fn a_model_that_cannot_keep_what_its_route_asks_is_a_warning() {
+    let route = |asks: &str| format!("{TWO}routes:\n  r: {{ models: [gpt-4o, gpt-4o-mini], {asks} }}\n");
+    let silent = |model: &str, keys: &str| {
+        format!(
+            "f.yaml:5:16: `routes.r`: model `{model}` is not known to keep {keys}; unless `models.{model}` says more, it never answers here"
+        )
+    };
+    assert!(
+        warnings(&route("requires: { modalities: [text], streaming: true, structured_output: none }"))
+            .is_empty()
+    );
+    let asks = "requires: { tools: true, context_window_min: 64000 }";
+    let keys = "`requires.tools`, `requires.context_window_min`";
+    assert_eq!(warnings(&route(asks)), [silent("gpt-4o", keys), silent("gpt-4o-mini", keys)]);
+    let known = "models:\n  gpt-4o: { tools: true, context_window: 128000 }\n  gpt-4o-mini: { tools: true, context_window: 32000 }\n";
+    assert_eq!(
+        warnings(&format!("{}{known}", route(asks))),
+        [silent("gpt-4o-mini", "`requires.context_window_min`")]
+    );
+    // A price that is not known is no price.
+    let priced = "models: { gpt-4o: { price: { input: 1, output: 1 } } }\n";
+    assert_eq!(
+        warnings(&format!("{}{priced}", route("substitution: { price_ceiling: 2 }"))),
+        [silent("gpt-4o-mini", "`substitution.price_ceiling`")]
+    );
+    assert_eq!(warnings(&route("budget: { max_cost: 1 }")).len(), 2);
+}
+
+#[test]
+fn a_model_of_one_provider_is_described_under_its_own_name() {
+    let text = format!(
+        "{TWO}routes:\n  r: {{ models: [ollama/gpt-4o], requires: {{ tools: true }} }}\nmodels:\n  gpt-4o: {{ tools: true }}\n"
+    );
+    assert!(warnings(&text).is_empty());
+}
+
+#[test]
+fn one_mistake_gives_one_error() {
+    // Where a target's model cannot be read, nobody can say that a route's model does not exist.
+    let routes = "routes:\n  r: { models: [gpt-4o] }\nkeys:\n  k: { hash: HASH, models: [gpt-4o] }\n"
+        .replace("HASH", HASH);
+    assert_eq!(
+        errors(&format!("targets:\n  a: {{ provider: ollama, model: \"${{UNSET}}\" }}\n{routes}")),
+        ["f.yaml:2:33: variable `UNSET` is not set; set it, or write `${UNSET:-default}`"]
+    );
+    assert_eq!(errors(&routes), ["f.yaml:1:1: `targets` is missing"]);
+    assert_eq!(
+        errors(&format!("targets:\n  a: {{ provider: bedrock, model: gpt-4o }}\n{routes}")),
+        ["f.yaml:2:18: `targets.a.provider: bedrock` is not built yet"]
+    );
+}
+
+#[test]
+fn a_price_ceiling_over_an_unknown_price_is_said_once_of_the_first_model() {
+    let text = format!(
+        "{TWO}routes:\n  r: {{ models: [gpt-4o, gpt-4o-mini], substitution: {{ price_ceiling: 2 }} }}\nmodels:\n  gpt-4o-mini: {{ price: {{ input: 1, output: 1 }} }}\n"
+    );
+    assert_eq!(
+        warnings(&text),
+        [
+            "f.yaml:5:16: `routes.r`: the price of `gpt-4o` is not known, so `substitution.price_ceiling` lets no other model answer; say it under `models.gpt-4o.price`"
+        ]
+    );
+}
+
+#[test]
+fn a_file_of_garbage_gives_a_report_that_can_be_read() {
+    let mut text = String::from(TWO);
+    for index in 0..2_000 {
+        text.push_str(&format!("zzz{index}: 1\n"));
+    }
+    let errors = errors(&text);
+    assert_eq!(errors.len(), 501);
+    assert!(errors[500].ends_with("1500 more errors are not shown"), "{}", errors[500]);
+}
