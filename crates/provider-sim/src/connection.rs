@@ -24,7 +24,7 @@ const MAX_AHEAD: usize = 64 * 1024;
 /// Lateness of a timer that is made up for; tokio's timers have steps of a millisecond.
 const TIMER_SLACK: Duration = Duration::from_millis(3);
 /// How long a connection with a refused request is read on, so that the client gets to see the refusal.
-const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// What becomes of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

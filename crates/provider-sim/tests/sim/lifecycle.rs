@@ -6,9 +6,10 @@ use std::time::Duration;
 use pointsman_provider_sim::{Schedule, Script, Sim, SimConfig};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
-use crate::raw::{End, chat, exchange, exchange_on, exchange_until, request};
+use crate::raw::{End, LIMIT, chat, exchange, exchange_on, exchange_until, request};
 use crate::sim;
 
 fn whole() -> Vec<u8> {
@@ -148,6 +149,15 @@ async fn a_killed_provider_refuses_and_a_revived_one_answers_on_the_same_port() 
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_port_of_a_killed_provider_is_not_given_to_anyone_else() {
+    let sim = sim(Script::healthy()).await;
+    sim.kill().await.unwrap();
+    let other = TcpSocket::new_v4().unwrap();
+    assert_eq!(other.bind(sim.addr()).unwrap_err().kind(), ErrorKind::AddrInUse);
+}
+
 #[tokio::test]
 async fn without_accepting_open_connections_go_on() {
     let sim = sim(Script::healthy()).await;
@@ -186,6 +196,8 @@ async fn requests_over_the_limits_are_refused_and_the_refusal_can_be_read() {
     assert_eq!(exchange(sim.addr(), length).await.status, 413);
     let chunk = b"POST /v1/chat/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n4000001\r\n";
     assert_eq!(exchange(sim.addr(), chunk).await.status, 413);
+    let with_body_under_way = [&length[..], &vec![b'a'; 8_000_000][..]].concat();
+    assert_eq!(exchange(sim.addr(), &with_body_under_way).await.status, 413);
     assert_eq!(exchange(sim.addr(), b"nonsense\r\n\r\n").await.status, 400);
     assert_eq!(sim.calls(), 0);
 }
@@ -206,7 +218,7 @@ async fn chunked_bodies_expectations_and_pieces_of_requests_are_read() {
         "POST /v1/chat/completions HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 13\r\n\r\n";
     stream.write_all(expecting.as_bytes()).await.unwrap();
     let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).await.unwrap();
+    timeout(LIMIT, stream.read_exact(&mut go_on)).await.unwrap().unwrap();
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
     assert_eq!(exchange_on(&mut stream, br#"{"model":"m"}"#).await.status, 200);
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Far past anything that takes time here.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// How long nothing must come to be called silence. Too short could only hide a fault, not report one that is none.
 const SILENCE: Duration = Duration::from_millis(60);
 
