@@ -134,7 +134,8 @@ impl Environment<'_> {
         let listen = self.address("POINTSMAN_LISTEN", base.listen);
         let written_out = self.get("POINTSMAN_AUTH").as_deref() == Some("none");
         if !listen.ip().is_loopback() && !written_out {
-            self.error(format!("`POINTSMAN_LISTEN` {listen} is reachable from outside: use a file with `keys`, or set `POINTSMAN_AUTH=none` to ask nobody for a key"));
+            let mend = "use a file with `keys`, or set `POINTSMAN_AUTH=none` to ask nobody for a key";
+            self.error(format!("`POINTSMAN_LISTEN` {listen} is reachable from outside: {mend}"));
         }
         ServerConfig { listen, auth: Auth::None, ..base }
     }
@@ -167,7 +168,8 @@ impl Environment<'_> {
         // A shell in which clients run has this variable set to the gateway.
         let own = format!("http://{listen}");
         if essentials.iter().any(|e| e.provider.name == "openai" && e.place.endpoint == own) {
-            self.error("`OPENAI_BASE_URL` points at this gateway itself; unset it for the gateway, it is for its clients");
+            let mend = "unset it for the gateway, it is for its clients";
+            self.error(format!("`OPENAI_BASE_URL` points at this gateway itself; {mend}"));
         }
         essentials.into_iter().map(Essentials::reach).collect()
     }

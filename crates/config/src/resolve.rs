@@ -223,7 +223,8 @@ fn warn_of_silence(
         let count = models.len();
         report.warn(
             fields.mark("models"),
-            format!("`{path}` lists {count} models, but `substitution.allowed: false` keeps all but the first from answering"),
+            format!("`{path}` lists {count} models, but `substitution.allowed: false` keeps all but the first from \
+                 answering"),
         );
     }
     let first = models.first().map_or("", |name| known.names.described(name));
@@ -231,7 +232,11 @@ fn warn_of_silence(
         models.len() > 1 && allowed && contract::lacks_measure(governance, known.models.get(first));
     if no_measure && known.names.serves(first) {
         let first = shown(first);
-        report.warn(fields.mark("models"), format!("`{path}`: the price of `{first}` is not known, so `substitution.price_ceiling` lets no other model answer; say it under `models.{first}.price`"));
+        let why = format!(
+            "the price of `{first}` is not known, so `substitution.price_ceiling` lets no other model answer; \
+             say it under `models.{first}.price`"
+        );
+        report.warn(fields.mark("models"), format!("`{path}`: {why}"));
     }
     let answering = models.iter().take(if allowed { usize::MAX } else { 1 });
     for (place, name) in answering.enumerate().filter(|(_, name)| known.names.serves(name)) {
@@ -240,7 +245,10 @@ fn warn_of_silence(
         if !keys.is_empty() {
             let keys = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
             let (name, at) = (shown(name), fields.mark("models"));
-            report.warn(at, format!("`{path}`: model `{name}` is not known to keep {keys}; unless `models.{name}` says more, it never answers here"));
+            let why = format!(
+                "model `{name}` is not known to keep {keys}; unless `models.{name}` says more, it never answers here"
+            );
+            report.warn(at, format!("`{path}`: {why}"));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::govern::longer;
 use crate::grammar::{FILE, MODALITIES, Section};
 use crate::layer::structured_output;
 use crate::problem::{Mark, Report};
-use crate::reader::{Field, Fields};
+use crate::reader::{Field, Fields, one_of};
 use crate::secret;
 
 /// `127.0.0.1:4000`, `[::1]:4000` or `localhost:4000`.
@@ -53,7 +53,10 @@ pub(crate) fn server(file: &Fields<'_>, keys: bool, report: &mut Report) -> Serv
     };
     if config.max_body > config.body_memory {
         let (one, all) = (config.max_body, config.body_memory);
-        report.error(fields.mark("max_body"), format!("`server.max_body` ({one} bytes) is more than `server.body_memory` ({all} bytes), which holds all bodies"));
+        let why = format!(
+            "`server.max_body` ({one} bytes) is more than `server.body_memory` ({all} bytes), which holds all bodies"
+        );
+        report.error(fields.mark("max_body"), why);
     }
     config
 }
@@ -75,7 +78,8 @@ fn auth(
         }
         // A wrong word under `auth` was reported already.
         None if !keys && !listen.ip().is_loopback() && fields.get("auth").is_none() => {
-            report.error(fields.mark("listen"), format!("`server.listen: {listen}` is reachable from outside: add `keys`, or write `auth: none` beside it"));
+            let why = "is reachable from outside: add `keys`, or write `auth: none` beside it";
+            report.error(fields.mark("listen"), format!("`server.listen: {listen}` {why}"));
         }
         _ => {}
     }
@@ -88,7 +92,8 @@ fn hosts(fields: &Fields<'_>, report: &mut Report) -> Vec<String> {
         if host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']')) {
             hosts.push(host.to_ascii_lowercase());
         } else {
-            report.error(at, "`server.hosts`: an entry is a host as clients send it, `gateway.example.com` or `gateway.example.com:8443`");
+            let example = "`gateway.example.com` or `gateway.example.com:8443`";
+            report.error(at, format!("`server.hosts`: an entry is a host as clients send it, {example}"));
         }
     }
     hosts
@@ -156,7 +161,9 @@ fn level(text: &str) -> Result<String, String> {
     };
     match text.split(',').all(known) {
         true => Ok(text.to_owned()),
-        false => Err("must be `error`, `warn`, `info`, `debug`, `trace` or `off`, also by module: `info,pointsman_server=debug`".to_owned()),
+        false => {
+            Err(format!("must be {}", one_of(&LEVELS)) + ", also by module: `info,pointsman_server=debug`")
+        }
     }
 }
 

@@ -214,10 +214,10 @@ fn credential(fields: &Fields<'_>, provider: &'static Provider, report: &mut Rep
         None => match provider.key_variable {
             // Behind an address of its own a provider may be a proxy or a test server that asks for nothing.
             Some(variable) if provider.base_url.is_none() || fields.get("base_url").is_none() => {
-                report.error(
-                    fields.at,
-                    format!("`{}` needs `api_key`: write `api_key: ${{{variable}}}`, or `api_key: caller` if each caller brings one", fields.path),
+                let how = format!(
+                    "write `api_key: ${{{variable}}}`, or `api_key: caller` if each caller brings one"
                 );
+                report.error(fields.at, format!("`{}` needs `api_key`: {how}", fields.path));
                 None
             }
             _ => Some(Credential::None),
