@@ -54,7 +54,7 @@ pub(crate) const fn mix(value: u64) -> u64 {
 }
 
 /// FNV-1a over bytes, finished by [`mix`]: a stable hash, the same in every process and on every replica.
-pub(crate) fn stable_hash(bytes: &[u8]) -> u64 {
+pub fn stable_hash(bytes: &[u8]) -> u64 {
     let mut h = 0xcbf2_9ce4_8422_2325u64;
     for b in bytes {
         h = (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);

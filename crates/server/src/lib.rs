@@ -1,1 +1,35 @@
-//! The pipeline: from an accepted request to a settled one.
+//! The server: from an accepted request to a settled one.
+//!
+//! Start with [`pipeline`](self) (`pipeline.rs`): the way of a request, one function per step. The controller of the core
+//! decides; what is here obeys, and is the only user of the real clock and of entropy.
+
+mod admin;
+mod answer;
+mod app;
+mod attempt;
+mod auth;
+mod clock;
+mod connection;
+mod exchange;
+mod fail;
+mod guard;
+mod ids;
+mod intake;
+mod limits;
+mod listing;
+mod metrics;
+mod pipeline;
+mod preferences;
+mod reading;
+mod record;
+mod relay;
+mod run;
+mod snapshot;
+mod verdict;
+
+pub use app::{App, AppError, Loader};
+pub use clock::Clock;
+pub use limits::Admission;
+pub use metrics::Metrics;
+pub use run::{Running, start};
+pub use snapshot::{Snapshot, SnapshotError};

@@ -1,0 +1,325 @@
+//! One attempt: render for this target, send, read until it is clear what came.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method};
+use pointsman_core::controller::{Attempt, AttemptLimits, Failed, Limit};
+use pointsman_core::kind::{FailureKind, Phase};
+use pointsman_core::request::Shape;
+use pointsman_upstream::{
+    Body, Request, Response, SendLimits, TransportError, TransportErrorKind, TransportPhase,
+};
+use pointsman_wire::chat::{BadCompletion, check_completion};
+use pointsman_wire::classify::{Classified, classify, classify_error};
+use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
+use pointsman_wire::guidance::rate_headroom;
+use pointsman_wire::passthrough::{Edits, ProviderField, render};
+use pointsman_wire::provider::Provider;
+use secrecy::ExposeSecret;
+use tokio::time::{Instant, timeout_at};
+
+use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
+use crate::guard::HOP_HEADER;
+use crate::reading::{self, Live, Reading};
+use crate::snapshot::{Auth, Upstream, credential_header};
+use crate::verdict::{self, HeaderLookup, Struck};
+
+/// A plain answer is read up to this size, in bytes.
+pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// How long an error's body is waited for: its status says most already.
+const ERROR_BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// What an attempt came to.
+pub(crate) enum AttemptEnd {
+    /// It failed before anything went to the client.
+    Failed(AttemptFailure),
+    /// A stream whose first output is here.
+    Live(Box<Live>),
+    /// A whole answer.
+    Whole(Whole),
+}
+
+/// A whole answer for a client that wants no stream.
+pub(crate) struct Whole {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// How the answer is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Plain,
+    Gather,
+    Stream,
+}
+
+/// Makes one call and reads until it is clear what came.
+pub(crate) async fn run(exchange: &mut Exchange, attempt: &Attempt) -> AttemptEnd {
+    exchange.notes.push(AttemptNote::default());
+    let started = Instant::now();
+    match call(exchange, attempt, started).await {
+        Ok(end) => end,
+        Err(failure) => AttemptEnd::Failed(failure),
+    }
+}
+
+async fn call(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    started: Instant,
+) -> Result<AttemptEnd, AttemptFailure> {
+    let snapshot = exchange.snapshot.clone();
+    let upstream = snapshot.upstream(attempt.target).ok_or_else(|| verdict::broken("the target is gone"))?;
+    let way = way(exchange, upstream);
+    let request = prepare(exchange, attempt, upstream, way)?;
+    let client = exchange.worker.client(&exchange.app, &upstream.ca_file);
+    let client = client.ok_or_else(|| verdict::broken("there is no client for this target"))?;
+    let limits = &attempt.limits;
+    // Headers come within the limit of the first output, unless they have one of their own.
+    let headers =
+        limits.headers.filter(|h| h.within < limits.first_output.within).unwrap_or(limits.first_output);
+    let send =
+        SendLimits { connect: limits.connect.within, headers: Some(headers.within), write: limits.write };
+    let whole = started + limits.whole.within;
+    let response = match timeout_at(whole, client.send(request, &send)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(transport(error, limits, headers)),
+        Err(_) => return Err(verdict::struck(Struck::Whole, limits.whole, Phase::Sent)),
+    };
+    exchange.reached(Phase::Headers, Some(response.status.as_u16()));
+    note_headers(exchange, attempt, &response.headers);
+    if !response.status.is_success() {
+        return Err(refused(exchange, upstream, response).await);
+    }
+    let end = match way {
+        Way::Plain => plain(exchange, attempt, upstream, response, whole).await?,
+        Way::Gather | Way::Stream => {
+            let reading = Reading::new(upstream.provider, attempt, response, started);
+            reading::until_released(exchange, attempt, reading, way).await?
+        }
+    };
+    Ok(end)
+}
+
+/// A plain answer is gathered only from a stream that carries everything that this request asks for.
+fn way(exchange: &Exchange, upstream: &Upstream) -> Way {
+    let needs = exchange.inbound.envelope.needs();
+    let everything = upstream.provider.stream_carries_everything
+        && needs.n <= 1
+        && !needs.logprobs
+        && !needs.audio_out
+        && !needs.unknown_fields;
+    match exchange.controller.request().shape {
+        Shape::Streamed | Shape::Buffered => Way::Stream,
+        Shape::Gathered if everything => Way::Gather,
+        Shape::Gathered | Shape::Plain => Way::Plain,
+    }
+}
+
+fn prepare(
+    exchange: &Exchange,
+    attempt: &Attempt,
+    upstream: &Upstream,
+    way: Way,
+) -> Result<Request, AttemptFailure> {
+    let inbound = &exchange.inbound;
+    let streams = way != Way::Plain;
+    let provider = upstream.provider;
+    let edits = Edits {
+        model: &attempt.upstream_model,
+        stream: Some(streams),
+        // Usage is always asked for: the ledger wants it whether the client does or not.
+        include_usage: (streams && provider.stream_usage).then_some(true),
+        strip_models: !provider.takes_preferences,
+        provider: if provider.takes_preferences { ProviderField::Keep } else { ProviderField::Strip },
+        max_tokens_name: provider.max_tokens_name,
+    };
+    let path = upstream.chat_path(&attempt.upstream_model);
+    Ok(Request {
+        origin: upstream.origin.clone(),
+        method: Method::POST,
+        path_and_query: path.ok_or_else(|| verdict::broken("the target's URL cannot be made"))?,
+        headers: upstream_headers(exchange, upstream, streams)?,
+        body: render(&inbound.body, &inbound.envelope, &edits),
+        http: upstream.http,
+        replay_on_stale: exchange.controller.request().replay_safe,
+    })
+}
+
+/// Headers are made afresh from an allow-list: nothing of the client's credentials or cookies gets through, and nothing
+/// of another attempt.
+fn upstream_headers(
+    exchange: &Exchange,
+    upstream: &Upstream,
+    streams: bool,
+) -> Result<HeaderMap, AttemptFailure> {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let accept = if streams { "text/event-stream" } else { "application/json" };
+    headers.insert(http::header::ACCEPT, HeaderValue::from_static(accept));
+    for value in exchange.inbound.headers.get_all("openai-beta") {
+        headers.append("openai-beta", value.clone());
+    }
+    let passed = exchange.inbound.headers.get_all(HOP_HEADER).iter().filter_map(|v| v.to_str().ok());
+    let hops: Vec<&str> = passed.chain([exchange.app.hop_id.as_str()]).collect();
+    if let Ok(value) = HeaderValue::from_str(&hops.join(",")) {
+        headers.insert(HOP_HEADER, value);
+    }
+    let auth = match &upstream.auth {
+        Auth::None => None,
+        Auth::Header(name, value) => Some((name.clone(), value.clone())),
+        Auth::Caller => {
+            let secret = exchange.inbound.caller_keys.get(upstream.provider.name);
+            let header = secret.and_then(|s| credential_header(upstream.provider, s.expose_secret()));
+            Some(header.ok_or_else(|| verdict::broken("the caller's own credential is not usable"))?)
+        }
+    };
+    headers.extend(
+        auth.map(|(name, value)| (Some(name), value)).into_iter().flat_map(|(n, v)| n.map(|n| (n, v))),
+    );
+    Ok(headers)
+}
+
+/// Keeps the provider's id of the call, and its word on how much of the rate limit is left.
+fn note_headers(exchange: &mut Exchange, attempt: &Attempt, headers: &HeaderMap) {
+    let id = ["x-request-id", "apim-request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    if let (Some(id), Some(note)) = (id.filter(|id| id.len() <= 256), exchange.notes.last_mut()) {
+        note.upstream_request_id = Some(id.to_owned());
+    }
+    let Some(share) = rate_headroom(&HeaderLookup(headers)) else { return };
+    let now = exchange.app.clock.now();
+    let lane = exchange.controller.candidate(attempt.candidate).map(|c| c.lane);
+    exchange.app.with_fleet(|fleet| lane.map(|lane| fleet.observe_headroom(lane, share, now)));
+}
+
+fn transport(error: TransportError, limits: &AttemptLimits, headers: Limit) -> AttemptFailure {
+    let phase = match error.phase {
+        TransportPhase::NotSent => Phase::NotSent,
+        TransportPhase::Sent => Phase::Sent,
+        TransportPhase::Headers => Phase::Headers,
+    };
+    let (kind, own) = match error.kind {
+        TransportErrorKind::ConnectTimeout => (FailureKind::Timeout, limits.connect.own),
+        TransportErrorKind::HeadersTimeout => (FailureKind::Timeout, headers.own),
+        TransportErrorKind::WriteStall => (FailureKind::Timeout, true),
+        // No file descriptor or port left: that is this machine's trouble, not the target's.
+        TransportErrorKind::TooManyConnections => (FailureKind::Connect, false),
+        TransportErrorKind::Protocol if phase > Phase::NotSent => (FailureKind::BadResponse, true),
+        _ => (FailureKind::Connect, true),
+    };
+    let failed =
+        Failed { kind, phase, status: None, retry_after: None, lost: phase > Phase::NotSent, excused: !own };
+    AttemptFailure { failed, error: None, detail: error.to_string() }
+}
+
+/// An answer that is no success: its body says why.
+async fn refused(exchange: &Exchange, upstream: &Upstream, response: Response) -> AttemptFailure {
+    let status = response.status.as_u16();
+    let mut body = response.body;
+    let mut bytes = BytesMut::new();
+    let until = Instant::now() + ERROR_BODY_WITHIN;
+    while bytes.len() < MAX_ERROR_BODY {
+        match timeout_at(until, body.chunk()).await {
+            Ok(Some(Ok(chunk))) => bytes.extend_from_slice(&chunk),
+            _ => break,
+        }
+    }
+    let headers = HeaderLookup(&response.headers);
+    let unix_ms = exchange.app.clock.unix_ms();
+    let classified = classify(upstream.provider, Some(status), &headers, &bytes, unix_ms);
+    failure(classified, Phase::Headers, Some(status), upstream)
+}
+
+/// A classified answer as a failure. What a caller's own credential meets is the caller's own affair: no domain that
+/// others share is touched, and the provider's words reach the caller.
+pub(crate) fn failure(
+    classified: Classified,
+    phase: Phase,
+    status: Option<u16>,
+    upstream: &Upstream,
+) -> AttemptFailure {
+    let kind = verdict::kind_of(classified.class);
+    let callers = matches!(upstream.auth, Auth::Caller)
+        && matches!(
+            kind,
+            FailureKind::Auth
+                | FailureKind::Permission
+                | FailureKind::QuotaExhausted
+                | FailureKind::RateLimit
+        );
+    let kind = if callers { FailureKind::InvalidRequest } else { kind };
+    let failed =
+        Failed { kind, phase, status, retry_after: classified.retry_after, lost: false, excused: false };
+    AttemptFailure { failed, error: classified.error, detail: classified.rule.to_owned() }
+}
+
+/// An error that came inside an answer with a success status.
+pub(crate) fn in_band(
+    provider: &Provider,
+    error: &UpstreamError,
+    phase: Phase,
+    unix_ms: i64,
+) -> AttemptFailure {
+    let classified = classify_error(provider, error, unix_ms);
+    let kind = verdict::kind_of(classified.class);
+    let failed = Failed {
+        kind,
+        phase,
+        status: error.status(),
+        retry_after: classified.retry_after,
+        lost: false,
+        excused: false,
+    };
+    AttemptFailure { failed, error: classified.error, detail: classified.rule.to_owned() }
+}
+
+async fn plain(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    upstream: &Upstream,
+    response: Response,
+    whole: Instant,
+) -> Result<AttemptEnd, AttemptFailure> {
+    let body = read_whole(exchange, response.body, &attempt.limits, whole).await?;
+    let facts = check_completion(&body).map_err(|bad| match bad {
+        BadCompletion::ErrorObject(error) => {
+            in_band(upstream.provider, &error, Phase::Headers, exchange.app.clock.unix_ms())
+        }
+        bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
+    })?;
+    exchange.usage = facts.usage;
+    if let Some(model) = facts.model {
+        verdict::check_model(exchange, attempt, upstream, &model)?;
+    }
+    exchange.commit(None);
+    Ok(AttemptEnd::Whole(Whole { headers: response.headers, body }))
+}
+
+async fn read_whole(
+    exchange: &mut Exchange,
+    mut body: Body,
+    limits: &AttemptLimits,
+    whole: Instant,
+) -> Result<Bytes, AttemptFailure> {
+    let mut bytes = BytesMut::new();
+    loop {
+        let idle = Instant::now() + limits.idle;
+        match timeout_at(idle.min(whole), body.chunk()).await {
+            Ok(None) => return Ok(bytes.freeze()),
+            Ok(Some(Ok(chunk))) => bytes.extend_from_slice(&chunk),
+            Ok(Some(Err(error))) => {
+                return Err(verdict::bad_response(&error.to_string(), Phase::Headers, true));
+            }
+            Err(_) if idle < whole => {
+                let own = Limit { within: limits.idle, own: true };
+                return Err(verdict::struck(Struck::Idle, own, Phase::Headers));
+            }
+            Err(_) => return Err(verdict::struck(Struck::Whole, limits.whole, Phase::Headers)),
+        }
+        let held = exchange.inbound.body.len() + bytes.len();
+        if bytes.len() > MAX_ANSWER || !exchange.inbound.claim.grow_to(held) {
+            return Err(verdict::bad_response("the answer is too large", Phase::Headers, false));
+        }
+    }
+}

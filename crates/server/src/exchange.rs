@@ -1,0 +1,227 @@
+//! One request on its way: the controller, and what I/O and classification have to say to it.
+//!
+//! It gives everything back when it is dropped: the ticket in the fleet, the place in flight, the claim on memory; and
+//! it leaves exactly one record in the ledger.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pointsman_core::controller::{Command, Controller, Event, Failed, Stop};
+use pointsman_core::kind::Phase;
+use pointsman_core::plan::Planner;
+use pointsman_core::request::Request;
+use pointsman_core::time::Instant;
+use pointsman_wire::chat::Usage;
+use pointsman_wire::envelope::Envelope;
+use pointsman_wire::error::{UpstreamError, mask_credentials};
+use secrecy::SecretString;
+
+use crate::answer::Provenance;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::clock::Entropy;
+use crate::limits::{Claim, InFlight};
+use crate::record;
+use crate::run::Worker;
+use crate::snapshot::Snapshot;
+
+mod told;
+
+/// What a client sent, and what is known of it before anything is decided.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    pub(crate) id: String,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) caller: Caller,
+    pub(crate) caller_keys: BTreeMap<String, SecretString>,
+    pub(crate) route: Option<String>,
+    pub(crate) envelope: Envelope,
+    /// The client's own bytes: never changed, rendered afresh for each attempt.
+    pub(crate) body: Bytes,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) accepted: Instant,
+    pub(crate) at_unix_ms: i64,
+    pub(crate) _in_flight: InFlight,
+    pub(crate) claim: Claim,
+}
+
+/// What I/O and classification learned of one attempt, beside what the controller keeps.
+#[derive(Debug, Default)]
+pub(crate) struct AttemptNote {
+    pub(crate) error: Option<UpstreamError>,
+    /// The classification's rule, or what the transport met.
+    pub(crate) detail: Option<String>,
+    pub(crate) upstream_request_id: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) app: Arc<App>,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) inbound: Inbound,
+    pub(crate) controller: Controller,
+    pub(crate) notes: Vec<AttemptNote>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) model_mismatch: Option<String>,
+    pub(crate) malformed: u64,
+    pub(crate) first_token: Option<Instant>,
+    pub(crate) early: bool,
+    /// The status that the client got.
+    pub(crate) status: u16,
+    entropy: Entropy,
+    recorded: bool,
+}
+
+impl Exchange {
+    /// Plans a request and takes the first decision.
+    pub(crate) fn start(
+        app: &Arc<App>,
+        worker: &Arc<Worker>,
+        snapshot: &Arc<Snapshot>,
+        inbound: Inbound,
+        request: Request,
+    ) -> (Self, Command) {
+        let mut entropy = Entropy::new();
+        let now = app.clock.now();
+        let (controller, command) = app.with_fleet(|fleet| {
+            let (catalog, bindings) = (&snapshot.config.catalog, &snapshot.bindings);
+            Controller::start(request, &mut Planner { now, catalog, bindings, fleet }, &mut entropy)
+        });
+        let exchange = Self {
+            app: Arc::clone(app),
+            worker: Arc::clone(worker),
+            snapshot: Arc::clone(snapshot),
+            inbound,
+            controller,
+            notes: Vec::new(),
+            usage: None,
+            model_mismatch: None,
+            malformed: 0,
+            first_token: None,
+            early: false,
+            status: 200,
+            entropy,
+            recorded: false,
+        };
+        (exchange, command)
+    }
+
+    /// Tells the controller what happened and takes its answer.
+    pub(crate) fn tell(&mut self, event: Event) -> Command {
+        let now = self.app.clock.now();
+        let Self { app, snapshot, controller, entropy, .. } = self;
+        app.with_fleet(|fleet| {
+            let (catalog, bindings) = (&snapshot.config.catalog, &snapshot.bindings);
+            controller.step(event, &mut Planner { now, catalog, bindings, fleet }, entropy)
+        })
+    }
+
+    /// The first meaningful output is about to go to the client; `after` the start of the attempt where it is a stream.
+    pub(crate) fn commit(&mut self, after: Option<std::time::Duration>) {
+        self.first_token.get_or_insert_with(|| self.app.clock.now());
+        self.tell(Event::Committed { first_token: after });
+    }
+
+    /// The answer is complete.
+    pub(crate) fn succeed(&mut self) {
+        let tokens = self.usage.map(|u| u.input_tokens.saturating_add(u.output_tokens));
+        self.tell(Event::Succeeded { tokens });
+    }
+
+    /// The attempt failed.
+    pub(crate) fn fail(&mut self, failure: AttemptFailure) -> Command {
+        if let Some(note) = self.notes.last_mut() {
+            note.error = failure.error;
+            note.detail = Some(failure.detail);
+        }
+        self.tell(Event::Failed(failure.failed))
+    }
+
+    pub(crate) fn reached(&mut self, phase: Phase, status: Option<u16>) {
+        self.controller.reached(phase, status);
+    }
+
+    /// How it ended; until then, what would be the case if it ended now.
+    pub(crate) fn stop(&self) -> Option<&Stop> {
+        self.controller.ended()
+    }
+
+    /// The name of the target of an attempt.
+    pub(crate) fn target_of(&self, candidate: usize) -> &str {
+        self.controller.candidate(candidate).map_or("", |c| self.snapshot.target_name(c.target))
+    }
+
+    /// The logical model of an attempt.
+    pub(crate) fn model_of(&self, candidate: usize) -> &str {
+        let choice = self.controller.candidate(candidate).map_or(0, |c| c.choice);
+        self.controller.request().models.get(choice).map_or("", |m| m.model.as_str())
+    }
+
+    /// Who answered, and how it came about.
+    pub(crate) fn provenance(&self) -> Provenance {
+        let attempts = self.controller.attempts();
+        let last = attempts.last();
+        let substituted =
+            last.and_then(|a| self.controller.candidate(a.candidate)).is_some_and(|c| c.choice > 0);
+        Provenance {
+            request_id: self.inbound.id.clone(),
+            correlation_id: self.inbound.correlation_id.clone(),
+            target: last.map(|a| self.target_of(a.candidate).to_owned()),
+            model: last.map(|a| self.model_of(a.candidate).to_owned()),
+            route: self.inbound.route.clone(),
+            action: last.map(|a| a.action.name()),
+            attempts: attempts.len(),
+            substituted,
+            reason: self.reason(),
+            upstream_request_id: self.notes.last().and_then(|n| n.upstream_request_id.clone()),
+            early: false,
+        }
+    }
+
+    /// Terse, as `openai-us:overloaded>azure-eu`; nothing where the first attempt answered.
+    fn reason(&self) -> Option<String> {
+        let attempts = self.controller.attempts();
+        if attempts.len() < 2 && attempts.iter().all(|a| a.kind.is_none()) {
+            return None;
+        }
+        let steps = attempts.iter().map(|a| match a.kind {
+            Some(kind) => format!("{}:{}", self.target_of(a.candidate), kind.name()),
+            None => self.target_of(a.candidate).to_owned(),
+        });
+        Some(steps.collect::<Vec<_>>().join(">"))
+    }
+
+    /// Leaves its record in the ledger and the metrics, once.
+    pub(crate) fn settle(&mut self) {
+        if !self.recorded {
+            self.recorded = true;
+            record::settle(self);
+        }
+    }
+}
+
+/// How an attempt failed, for the controller, the client and the ledger.
+#[derive(Debug)]
+pub(crate) struct AttemptFailure {
+    pub(crate) failed: Failed,
+    pub(crate) error: Option<UpstreamError>,
+    pub(crate) detail: String,
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.controller.ended().is_none() {
+            self.tell(Event::ClientGone);
+            self.status = 499;
+        }
+        self.settle();
+    }
+}
+
+/// A provider's message as the client may see it.
+pub(crate) fn masked(error: &UpstreamError) -> String {
+    mask_credentials(&error.message).into_owned()
+}

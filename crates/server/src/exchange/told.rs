@@ -1,0 +1,145 @@
+//! What the client is told when a request ends without an answer.
+
+use http::{Response, StatusCode};
+use pointsman_config::Expose;
+use pointsman_core::controller::{AttemptRecord, Cause, Stop};
+use pointsman_core::kind::FailureKind;
+use serde_json::{Value, json};
+
+use super::{Exchange, masked};
+use crate::answer::ClientBody;
+use crate::fail::{ApiError, cause_name};
+
+impl Exchange {
+    /// The error that a stop comes to.
+    pub(crate) fn error_of(&self, stop: &Stop) -> Box<ApiError> {
+        let mut error = ApiError::of_cause(stop.cause, &self.sentence(stop), stop.retry_after);
+        match stop.cause {
+            Cause::RequestsOwn => self.pass_on(stop, &mut error),
+            Cause::Exhausted if !self.looks_like_load(stop) => error.code = Some("upstream_failed".into()),
+            _ => {}
+        }
+        error
+    }
+
+    /// The response to a client whose stream was not opened yet.
+    pub(crate) fn refuse(&mut self, stop: &Stop) -> Response<ClientBody> {
+        let error = self.error_of(stop);
+        self.status = error.status.as_u16();
+        let mut response = error.response(&self.disclosure(stop));
+        self.provenance().write(response.headers_mut(), self.snapshot.config.server.expose);
+        response
+    }
+
+    /// What the error body says of the way: kinds and timings, no content.
+    pub(crate) fn disclosure(&self, stop: &Stop) -> Value {
+        let full = self.snapshot.config.server.expose == Expose::Full;
+        let attempts: Vec<Value> =
+            self.controller.attempts().iter().map(|a| self.attempt_json(a, full)).collect();
+        let mut object = json!({
+            "request_id": self.inbound.id,
+            "terminal": stop.terminal.name(),
+            "reason": cause_name(stop.cause),
+            "attempts": attempts,
+        });
+        if let (Some(object), Some(after)) = (object.as_object_mut(), stop.retry_after) {
+            object
+                .insert("retry_after_ms".into(), json!(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)));
+        }
+        object
+    }
+
+    fn attempt_json(&self, attempt: &AttemptRecord, full: bool) -> Value {
+        let ended = attempt.ended.unwrap_or_else(|| self.app.clock.now());
+        let mut object = json!({
+            "action": attempt.action.name(),
+            "failure": attempt.kind.map(FailureKind::name),
+            "status": attempt.status,
+            "phase": attempt.phase.name(),
+            "ms": u64::try_from(ended.since(attempt.started).as_millis()).unwrap_or(u64::MAX),
+        });
+        if let Some(object) = object.as_object_mut().filter(|_| full) {
+            object.insert("target".into(), json!(self.target_of(attempt.candidate)));
+        }
+        object
+    }
+
+    /// The request's own fault: the provider's status, type, code, param and message reach the client.
+    fn pass_on(&self, stop: &Stop, error: &mut ApiError) {
+        let shown = stop.shown.and_then(|place| self.controller.attempts().get(place).map(|a| (place, a)));
+        let Some((place, attempt)) = shown else { return };
+        if let Some(status) = attempt.status.filter(|s| matches!(s, 400 | 409 | 413 | 415 | 422)) {
+            error.status = StatusCode::from_u16(status).unwrap_or(error.status);
+        }
+        if let Some(provider) = self.notes.get(place).and_then(|n| n.error.as_ref()) {
+            error.message = masked(provider);
+            error.provider_kind = provider.kind.clone();
+            error.code = provider.code.clone();
+            error.param = provider.param.clone();
+            error.extra = provider.extra.clone();
+        }
+        if attempt.kind == Some(FailureKind::ContextOverflow) {
+            error.status = StatusCode::BAD_REQUEST;
+            error.provider_kind = None;
+            error.code = Some("context_length_exceeded".into());
+        }
+    }
+
+    /// Whether a client may take it for load, which passes.
+    fn looks_like_load(&self, stop: &Stop) -> bool {
+        let shown = stop.shown.and_then(|place| self.controller.attempts().get(place)).and_then(|a| a.kind);
+        matches!(
+            shown,
+            Some(
+                FailureKind::Overloaded
+                    | FailureKind::ServerError
+                    | FailureKind::Connect
+                    | FailureKind::RateLimit
+            )
+        )
+    }
+
+    fn sentence(&self, stop: &Stop) -> String {
+        let attempts = self.controller.attempts();
+        let shown = stop.shown.and_then(|place| attempts.get(place).map(|a| (place, a)));
+        let full = self.snapshot.config.server.expose == Expose::Full;
+        let cause = shown.map(|(place, a)| {
+            let who = if full { self.target_of(a.candidate) } else { "the provider" };
+            let kind = a.kind.map_or("unknown", FailureKind::name);
+            // Never the words of a refusal of our own credential: they may name it.
+            let ours = matches!(a.kind, Some(FailureKind::Auth | FailureKind::Permission));
+            let said = self.notes.get(place).and_then(|n| n.error.as_ref()).filter(|_| !ours).map(masked);
+            let said = said.map_or(String::new(), |words| format!(" ({words})"));
+            format!("{who} failed with {kind}{said}")
+        });
+        let cause = cause.unwrap_or_else(|| "nothing was sent".into());
+        match stop.cause {
+            Cause::CallerKeyMissing => {
+                "every target for this model needs your own credential: send it as x-pointsman-provider-key-<provider>"
+                    .into()
+            }
+            Cause::Committed => format!("The answer broke after its beginning had been sent: {cause}."),
+            Cause::CostSpent => "no attempt fits into the max_cost of this route, or its price is unknown".into(),
+            Cause::Deadline => format!("The request's time is over; {cause}."),
+            Cause::NoCapableTarget => self.why_nobody("No target can serve this request"),
+            Cause::NoCompliantTarget => self.why_nobody("No target keeps what the request asks of data handling"),
+            Cause::NothingHasRoom => "Every target for this model is at a rate limit now; come back later.".into(),
+            Cause::NothingHealthy => "Every target for this model is out of service now; come back later.".into(),
+            Cause::QueueFull => "Too many requests wait for this model already; come back later.".into(),
+            Cause::SideEffect => format!(
+                "A side effect may have happened and its outcome is unknown ({cause}): the request was not sent again."
+            ),
+            _ => format!("No target answered after {} attempt(s); first, {cause}.", attempts.len()),
+        }
+    }
+
+    fn why_nobody(&self, head: &str) -> String {
+        let full = self.snapshot.config.server.expose == Expose::Full;
+        let excluded = self.controller.plan().excluded.iter().take(8);
+        let reasons = excluded.map(|e| match full {
+            true => format!("{}: {}", self.snapshot.target_name(e.target), e.why),
+            false => e.why.to_string(),
+        });
+        format!("{head}: {}.", reasons.collect::<Vec<_>>().join("; "))
+    }
+}

@@ -1,0 +1,86 @@
+//! What is refused before anything is looked at: foreign hosts and origins, loops, compressed bodies.
+
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, HOST, ORIGIN};
+
+use crate::fail::ApiError;
+
+/// Carries the ids of the gateways that a request has passed.
+pub(crate) const HOP_HEADER: &str = "x-pointsman-hop";
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Which `Host` values a listener answers to.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts {
+    names: Vec<String>,
+    /// Bound to all addresses with no names configured: there is nothing to compare with.
+    any: bool,
+}
+
+impl Hosts {
+    pub(crate) fn new(listen: std::net::SocketAddr, configured: &[String]) -> Self {
+        let any = listen.ip().is_unspecified() && configured.is_empty();
+        let mut names: Vec<String> = LOOPBACK.iter().map(|n| (*n).to_owned()).collect();
+        names.push(match listen.ip() {
+            std::net::IpAddr::V4(ip) => ip.to_string(),
+            std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+        });
+        names.extend(configured.iter().map(|n| n.to_ascii_lowercase()));
+        Self { names, any }
+    }
+
+    /// A web page must not reach a gateway on loopback: neither by a name that was rebound to it, nor from a foreign
+    /// origin.
+    pub(crate) fn check(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Box<ApiError>> {
+        let host = authority.or_else(|| headers.get(HOST).and_then(|h| h.to_str().ok()));
+        let Some(host) = host else {
+            return Err(ApiError::foreign("the request has no usable Host header"));
+        };
+        if !self.knows(host) {
+            return Err(ApiError::foreign(
+                "the Host of the request is no name of this gateway: add it to server.hosts",
+            ));
+        }
+        match headers.get(ORIGIN).map(|o| o.to_str().unwrap_or("")) {
+            None => Ok(()),
+            Some(origin) if origin.split_once("://").is_some_and(|(_, host)| self.knows_exactly(host)) => {
+                Ok(())
+            }
+            Some(_) => Err(ApiError::foreign("requests from web pages of a foreign origin are refused")),
+        }
+    }
+
+    fn knows(&self, host: &str) -> bool {
+        self.any || self.knows_exactly(host)
+    }
+
+    fn knows_exactly(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let bare = without_port(&host);
+        self.names.iter().any(|name| *name == host || name == bare)
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+/// A request that passed this very process before would go round for ever.
+pub(crate) fn refuse_loops(headers: &HeaderMap, own: &str) -> Result<(), Box<ApiError>> {
+    let passed = headers.get_all(HOP_HEADER).iter().filter_map(|v| v.to_str().ok());
+    if passed.flat_map(|v| v.split(',')).any(|hop| hop.trim() == own) {
+        return Err(ApiError::looped());
+    }
+    Ok(())
+}
+
+/// Bodies are read as they are.
+pub(crate) fn refuse_compressed(headers: &HeaderMap) -> Result<(), Box<ApiError>> {
+    match headers.get(CONTENT_ENCODING).map(|v| v.as_bytes()) {
+        None | Some(b"identity") => Ok(()),
+        Some(_) => Err(ApiError::compressed()),
+    }
+}

@@ -1,0 +1,93 @@
+//! Reading a request's body: bounded in size, memory and time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use pointsman_config::ServerConfig;
+use pointsman_wire::envelope::EnvelopeError;
+use tokio::time::{Instant, timeout_at};
+
+use crate::app::App;
+use crate::fail::ApiError;
+use crate::limits::Claim;
+
+/// A client that sends nothing of its body for this long is let go.
+const IDLE: Duration = Duration::from_secs(30);
+/// The whole body, however it trickles.
+const WHOLE: Duration = Duration::from_secs(300);
+/// Room for a body whose length is not announced grows in such steps, in bytes.
+const STEP: usize = 256 * 1024;
+
+/// Reads the whole body.
+pub(crate) async fn read(
+    mut body: Incoming,
+    config: &ServerConfig,
+    claim: &mut Claim,
+    app: &App,
+) -> Result<Bytes, Box<ApiError>> {
+    let most = config.max_body;
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > most {
+        return Err(too_large(most));
+    }
+    let no_room = || {
+        app.metrics.limit_rejection("server", "body_memory");
+        ApiError::unavailable("the memory for request bodies is used up", "body_memory", None)
+    };
+    if !claim.grow_to(announced) {
+        return Err(no_room());
+    }
+    let until = Instant::now() + WHOLE;
+    let mut first: Option<Bytes> = None;
+    let mut rest = BytesMut::new();
+    while let Some(frame) = next(&mut body, until).await? {
+        let length = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + frame.len();
+        if length > most {
+            return Err(too_large(most));
+        }
+        if length > announced && !claim.grow_to(length.next_multiple_of(STEP).min(most)) {
+            return Err(no_room());
+        }
+        // Most bodies come in one frame: that one is taken as it is.
+        match (&first, rest.is_empty()) {
+            (None, true) => first = Some(frame),
+            (Some(head), true) => {
+                rest.reserve(announced.max(length));
+                rest.extend_from_slice(head);
+                rest.extend_from_slice(&frame);
+            }
+            _ => rest.extend_from_slice(&frame),
+        }
+    }
+    Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
+}
+
+async fn next(body: &mut Incoming, until: Instant) -> Result<Option<Bytes>, Box<ApiError>> {
+    loop {
+        let frame = timeout_at(until.min(Instant::now() + IDLE), body.frame()).await;
+        match frame.map_err(|_| ApiError::slow_body())? {
+            None => return Ok(None),
+            Some(Err(_)) => return Err(ApiError::bad_request("the request's body broke off", None)),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+fn too_large(most: usize) -> Box<ApiError> {
+    ApiError::too_large(&format!("the request's body is larger than the {most} bytes of server.max_body"))
+}
+
+/// A body that cannot be read as a request.
+pub(crate) fn refusal(error: &EnvelopeError) -> Box<ApiError> {
+    if error.status() == 413 {
+        return ApiError::too_large(&error.message());
+    }
+    ApiError::bad_request(&error.message(), error.param())
+}

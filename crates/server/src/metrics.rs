@@ -1,0 +1,280 @@
+//! Counters and histograms under the names that outside tools rely on. Label sets are bounded: names of targets,
+//! routes and models come from the configuration, never from a request.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
+
+use crate::app::App;
+
+macro_rules! labels {
+    ($name:ident { $($field:ident),* }) => {
+        #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+        struct $name { $($field: String),* }
+    };
+}
+
+labels!(RequestLabels { route, dialect, terminal, action });
+labels!(RouteTarget { route, target });
+labels!(AttemptLabels { target, action, outcome, kind });
+labels!(Route { route });
+labels!(Target { target });
+labels!(Model { model });
+labels!(Domain { domain, name });
+labels!(DomainTo { domain, name, to });
+labels!(Tokens { model, target, kind });
+labels!(Scope { scope, name });
+labels!(Outcome { outcome });
+labels!(Version { version });
+
+/// From 1 ms to about 9 minutes.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 20))
+}
+
+fn few() -> Histogram {
+    Histogram::new((1..=12).map(f64::from))
+}
+
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+type FloatGauge = Gauge<f64, AtomicU64>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Histograms<RouteTarget>,
+    first_token: Histograms<RouteTarget>,
+    attempts: Family<AttemptLabels, Counter>,
+    attempts_per_request: Histograms<Route>,
+    success_raw: Family<Route, Counter>,
+    success_after_failover: Family<Route, Counter>,
+    domain_state: Family<Domain, Gauge>,
+    transitions: Family<DomainTo, Counter>,
+    in_flight: Family<Target, Gauge>,
+    queue_waiting: Family<Model, Gauge>,
+    retry_budget: FloatGauge,
+    open_streams: Gauge,
+    streams: AtomicI64,
+    tokens: Family<Tokens, Counter>,
+    malformed: Family<Target, Counter>,
+    unknown: Family<Target, Counter>,
+    limit_rejections: Family<Scope, Counter>,
+    reloads: Family<Outcome, Counter>,
+    build: Family<Version, Gauge>,
+    registry: Mutex<Registry>,
+}
+
+/// What a finished request adds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished<'a> {
+    pub(crate) route: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) terminal: &'a str,
+    pub(crate) action: &'a str,
+    pub(crate) attempts: usize,
+    pub(crate) duration: f64,
+    pub(crate) first_token: Option<f64>,
+    pub(crate) succeeded: bool,
+    pub(crate) first_attempt_succeeded: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            duration: Family::new_with_constructor(seconds),
+            first_token: Family::new_with_constructor(seconds),
+            attempts: Family::default(),
+            attempts_per_request: Family::new_with_constructor(few),
+            success_raw: Family::default(),
+            success_after_failover: Family::default(),
+            domain_state: Family::default(),
+            transitions: Family::default(),
+            in_flight: Family::default(),
+            queue_waiting: Family::default(),
+            retry_budget: FloatGauge::default(),
+            open_streams: Gauge::default(),
+            streams: AtomicI64::new(0),
+            tokens: Family::default(),
+            malformed: Family::default(),
+            unknown: Family::default(),
+            limit_rejections: Family::default(),
+            reloads: Family::default(),
+            build: Family::default(),
+            registry: Mutex::new(Registry::with_prefix("pointsman")),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let r = &mut *registry;
+        // Counters get their `_total` from the text format.
+        r.register("requests", "Requests by how they ended", self.requests.clone());
+        r.register("request_duration_seconds", "From acceptance to the end", self.duration.clone());
+        r.register(
+            "time_to_first_token_seconds",
+            "From acceptance to the first output",
+            self.first_token.clone(),
+        );
+        r.register("attempts", "Calls to targets", self.attempts.clone());
+        r.register("attempts_per_request", "Attempts that a request took", self.attempts_per_request.clone());
+        r.register("success_raw", "Requests whose first attempt succeeded", self.success_raw.clone());
+        r.register("success_after_failover", "Requests that succeeded", self.success_after_failover.clone());
+        r.register(
+            "domain_state",
+            "0 closed, 1 half-open, 2 open, 3 cooldown, 4 throttled, 5 isolated, 6 killed",
+            self.domain_state.clone(),
+        );
+        r.register("breaker_transitions", "Changes of a domain's state", self.transitions.clone());
+        r.register("in_flight", "Requests in flight", self.in_flight.clone());
+        r.register("queue_waiting", "Requests that wait for a recovery", self.queue_waiting.clone());
+        r.register("open_streams", "Streams that are open to clients", self.open_streams.clone());
+        r.register(
+            "retry_budget_remaining_ratio",
+            "Share of the same-target retries that is left",
+            self.retry_budget.clone(),
+        );
+        r.register("tokens", "Tokens of answers", self.tokens.clone());
+        r.register("malformed_events", "Stream events dropped as unreadable", self.malformed.clone());
+        r.register("unknown_failures", "Failures of unknown kind", self.unknown.clone());
+        r.register("limit_rejections", "Requests refused by a limit", self.limit_rejections.clone());
+        r.register("config_reloads", "Reloads of the configuration", self.reloads.clone());
+        r.register("build_info", "The running version", self.build.clone());
+        self.build.get_or_create(&Version { version: env!("CARGO_PKG_VERSION").into() }).set(1);
+    }
+
+    /// A reload was tried.
+    pub(crate) fn reloaded(&self, well: bool) {
+        let outcome = if well { "success" } else { "failure" };
+        self.reloads.get_or_create(&Outcome { outcome: outcome.into() }).inc();
+    }
+
+    /// A domain changed its state.
+    pub(crate) fn transition(&self, domain: &str, name: &str, to: &str) {
+        let labels = DomainTo { domain: domain.into(), name: name.into(), to: to.into() };
+        self.transitions.get_or_create(&labels).inc();
+    }
+
+    /// A call to a target ended.
+    pub(crate) fn attempt(&self, target: &str, action: &str, outcome: &str, kind: &str) {
+        let labels = AttemptLabels {
+            target: target.into(),
+            action: action.into(),
+            outcome: outcome.into(),
+            kind: kind.into(),
+        };
+        self.attempts.get_or_create(&labels).inc();
+        if kind == "unknown" {
+            self.unknown.get_or_create(&Target { target: target.into() }).inc();
+        }
+    }
+
+    /// Stream events of a target could not be read and were dropped.
+    pub(crate) fn malformed(&self, target: &str, events: u64) {
+        if events > 0 {
+            self.malformed.get_or_create(&Target { target: target.into() }).inc_by(events);
+        }
+    }
+
+    /// Tokens of an answer, by kind: `input`, `output`, `cached`, `reasoning`.
+    pub(crate) fn tokens(&self, model: &str, target: &str, kind: &str, amount: u64) {
+        if amount > 0 {
+            let labels = Tokens { model: model.into(), target: target.into(), kind: kind.into() };
+            self.tokens.get_or_create(&labels).inc_by(amount);
+        }
+    }
+
+    /// A limit of ours refused a request.
+    pub(crate) fn limit_rejection(&self, scope: &str, name: &str) {
+        self.limit_rejections.get_or_create(&Scope { scope: scope.into(), name: name.into() }).inc();
+    }
+
+    /// A request ended.
+    pub(crate) fn finished(&self, f: &Finished<'_>) {
+        let labels = RequestLabels {
+            route: f.route.into(),
+            dialect: "chat".into(),
+            terminal: f.terminal.into(),
+            action: f.action.into(),
+        };
+        self.requests.get_or_create(&labels).inc();
+        let route = Route { route: f.route.into() };
+        self.attempts_per_request.get_or_create(&route).observe(f.attempts as f64);
+        let both = RouteTarget { route: f.route.into(), target: f.target.into() };
+        self.duration.get_or_create(&both).observe(f.duration);
+        if let Some(first_token) = f.first_token {
+            self.first_token.get_or_create(&both).observe(first_token);
+        }
+        if f.succeeded {
+            self.success_after_failover.get_or_create(&route).inc();
+        }
+        if f.first_attempt_succeeded {
+            self.success_raw.get_or_create(&route).inc();
+        }
+    }
+
+    pub(crate) fn stream_opened(&self) {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stream_closed(&self) {
+        self.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Streams that are open to clients.
+    pub fn open_streams(&self) -> i64 {
+        self.streams.load(Ordering::Relaxed)
+    }
+
+    /// Everything in the Prometheus text format, with the state of `app` as it is now.
+    pub fn render(&self, app: &App) -> String {
+        self.read(app);
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if encode(&mut text, &registry).is_err() {
+            // Writing to a string cannot fail; a scrape must not either.
+            let _ = text.write_str("# the metrics could not be written\n").is_ok();
+        }
+        text
+    }
+
+    fn read(&self, app: &App) {
+        let now = app.clock.now();
+        self.open_streams.set(self.open_streams());
+        app.with_fleet(|fleet| {
+            fleet.settle(now);
+            for domain in fleet.domains(now) {
+                let labels = Domain { domain: domain.kind.name().into(), name: domain.name.clone() };
+                self.domain_state.get_or_create(&labels).set(domain.state.gauge());
+            }
+            for (name, state) in fleet.targets() {
+                self.in_flight.get_or_create(&Target { target: name.into() }).set(i64::from(state.in_flight));
+                if state.killed {
+                    let labels = Domain { domain: "target".into(), name: name.into() };
+                    self.domain_state.get_or_create(&labels).set(6);
+                }
+            }
+            self.queue_waiting.clear();
+            for (model, waiting) in fleet.queue.iter() {
+                let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+                self.queue_waiting.get_or_create(&Model { model: model.into() }).set(waiting);
+            }
+            self.retry_budget.set(fleet.retry_budget.remaining_ratio(&fleet.policy.retry_budget, now));
+        });
+    }
+}

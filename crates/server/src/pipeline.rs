@@ -1,0 +1,312 @@
+//! The way of a request, one function per step:
+//!
+//! ```text
+//! accept → authenticate → read body and envelope → plan → loop { decide → attempt → classify } → relay → settle
+//! ```
+//!
+//! [`serve`] is the door, [`chat`] the way up to the plan, [`until_released`] the loop, [`respond`] and
+//! [`Relay`](crate::relay::Relay) the way back. Settling happens when the [`Exchange`] is dropped, on every exit.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use pointsman_config::nearest;
+use pointsman_core::controller::{Command, Event, Stop};
+use pointsman_core::request::{Resolved, resolve};
+use pointsman_wire::chat::heartbeat;
+use pointsman_wire::envelope::{Envelope, Limits};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::answer::{ClientBody, Provenance, copy_rate_limits, event_stream, full, streamed};
+use crate::app::App;
+use crate::attempt::{self, AttemptEnd, Whole};
+use crate::auth::{Caller, authenticate, caller_keys};
+use crate::exchange::{Exchange, Inbound};
+use crate::fail::ApiError;
+use crate::guard::{Hosts, refuse_compressed, refuse_loops};
+use crate::reading::Live;
+use crate::relay::Relay;
+use crate::run::Worker;
+use crate::snapshot::Snapshot;
+use crate::{ids, intake, listing, preferences};
+
+/// The nesting of a request's JSON may be so deep.
+const MAX_DEPTH: usize = 128;
+
+/// Answers one request, whatever it is.
+pub(crate) async fn serve(
+    app: Arc<App>,
+    worker: Arc<Worker>,
+    hosts: Arc<Hosts>,
+    request: Request<Incoming>,
+) -> Response<ClientBody> {
+    let id = ids::request_id();
+    let head = request.method() == Method::HEAD;
+    let closing = app.is_draining();
+    let mut response = match route(&app, &worker, &hosts, request, &id).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::debug!(
+                request_id = id,
+                cause = error.cause,
+                status = error.status.as_u16(),
+                "request refused"
+            );
+            let mut response =
+                error.response(&json!({ "request_id": id, "terminal": "rejected", "reason": error.cause }));
+            Provenance { request_id: id, ..Provenance::default() }
+                .write(response.headers_mut(), pointsman_config::Expose::Minimal);
+            response
+        }
+    };
+    if closing {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if head {
+        *response.body_mut() = full(Bytes::new());
+    }
+    response
+}
+
+async fn route(
+    app: &Arc<App>,
+    worker: &Arc<Worker>,
+    hosts: &Hosts,
+    request: Request<Incoming>,
+    id: &str,
+) -> Result<Response<ClientBody>, Box<ApiError>> {
+    let path = request.uri().path();
+    if let Some(response) = listing::health(app, path) {
+        return Ok(response);
+    }
+    hosts.check(request.headers(), request.uri().authority().map(http::uri::Authority::as_str))?;
+    refuse_loops(request.headers(), &app.hop_id)?;
+    let bare = path.strip_prefix("/openai/v1").or_else(|| path.strip_prefix("/v1")).unwrap_or(path);
+    match (request.method(), bare) {
+        (&Method::POST, "/chat/completions") => chat(app, worker, request, id).await,
+        (_, "/chat/completions") => Err(ApiError::wrong_method(path, "POST")),
+        (&Method::GET | &Method::HEAD, models) if models == "/models" || models.starts_with("/models/") => {
+            listing::models(app, request.headers(), request.uri().query(), models)
+        }
+        (method, _) => Err(ApiError::unknown_path(method, path)),
+    }
+}
+
+/// `POST /v1/chat/completions`.
+async fn chat(
+    app: &Arc<App>,
+    worker: &Arc<Worker>,
+    request: Request<Incoming>,
+    id: &str,
+) -> Result<Response<ClientBody>, Box<ApiError>> {
+    let (accepted, at_unix_ms) = (app.clock.now(), app.clock.unix_ms());
+    let snapshot = app.snapshot.load_full();
+    let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
+    if app.is_closed() {
+        return Err(ApiError::unavailable("the gateway is shutting down", "draining", None));
+    }
+    let Some(in_flight) = app.admission.enter() else {
+        app.metrics.limit_rejection("server", "max_in_flight");
+        return Err(ApiError::unavailable("too many requests are in flight", "max_in_flight", None));
+    };
+    refuse_compressed(request.headers())?;
+    let (parts, body) = request.into_parts();
+    let mut claim = app.admission.claim();
+    let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
+    let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
+    let envelope = Envelope::read(&body, &limits).map_err(|e| intake::refusal(&e))?;
+    let caller_keys = caller_keys(&parts.headers)?;
+    let resolved = permitted(&snapshot, &caller, &envelope)?;
+    let route = resolved.route.as_ref().map(|(name, version)| format!("{name}@{version}"));
+    let request = preferences::request(
+        app.next_number(),
+        resolved,
+        &envelope,
+        &parts.headers,
+        caller_keys.keys().cloned().collect(),
+        &snapshot.config.catalog,
+    )?;
+    let inbound = Inbound {
+        id: id.to_owned(),
+        correlation_id: ids::correlation_id(&parts.headers),
+        caller,
+        caller_keys,
+        route,
+        envelope,
+        body,
+        headers: parts.headers,
+        accepted,
+        at_unix_ms,
+        _in_flight: in_flight,
+        claim,
+    };
+    let (exchange, command) = Exchange::start(app, worker, &snapshot, inbound, request);
+    Ok(respond(exchange, command).await)
+}
+
+/// Leads the requested name to what may serve it, if the caller may use it: one resolver, asked once.
+fn permitted(snapshot: &Snapshot, caller: &Caller, envelope: &Envelope) -> Result<Resolved, Box<ApiError>> {
+    let catalog = &snapshot.config.catalog;
+    let requested = envelope.model();
+    let names = listing::granted(snapshot, caller);
+    let Some(resolved) = resolve(catalog, requested) else {
+        let close = nearest(requested, names.iter().map(String::as_str));
+        return Err(ApiError::unknown_model(requested, &close));
+    };
+    if !caller.may_use(&resolved.grants()) {
+        return Err(ApiError::not_allowed(requested));
+    }
+    // What a body names as further models must be granted too; a route's own list is the operator's word.
+    for name in envelope.preferences().models.iter().filter(|_| resolved.route.is_none()) {
+        let granted = resolve(catalog, name).is_none_or(|r| r.route.is_none() && caller.may_use(&r.grants()));
+        if !granted {
+            return Err(ApiError::not_allowed(name));
+        }
+    }
+    Ok(resolved)
+}
+
+/// What the loop came to.
+enum Released {
+    Live(Box<Live>),
+    Stopped(Stop),
+    Whole(Whole),
+}
+
+type Outcome = (Exchange, Released);
+type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// The loop: the controller decides, this obeys, until something may go to the client or nothing will.
+async fn until_released(mut exchange: Exchange, mut command: Command) -> Outcome {
+    loop {
+        command = match command {
+            Command::Attempt(attempt) => match attempt::run(&mut exchange, &attempt).await {
+                AttemptEnd::Failed(failure) => exchange.fail(failure),
+                AttemptEnd::Live(live) => return (exchange, Released::Live(live)),
+                AttemptEnd::Whole(whole) => return (exchange, Released::Whole(whole)),
+            },
+            Command::Wait { until } => {
+                tokio::time::sleep(until.since(exchange.app.clock.now())).await;
+                exchange.tell(Event::Tick)
+            }
+            Command::Stop(stop) => return (exchange, Released::Stopped(stop)),
+            // Only progress is answered so, and progress is not asked about here.
+            Command::Carry => exchange.tell(Event::ClientGone),
+        };
+    }
+}
+
+/// The response: its status line waits for the first output, but a stream is not left silent for longer than the
+/// heartbeat.
+async fn respond(exchange: Exchange, command: Command) -> Response<ClientBody> {
+    let streams = exchange.inbound.envelope.stream();
+    let keepalive = exchange.snapshot.config.server.keepalive;
+    let opening = Opening::of(&exchange);
+    let mut pending: Pending = Box::pin(until_released(exchange, command));
+    let (exchange, released) = if streams {
+        match timeout(keepalive, &mut pending).await {
+            Ok(done) => done,
+            Err(_) => return opening.early(pending, keepalive),
+        }
+    } else {
+        pending.await
+    };
+    finish(exchange, released)
+}
+
+fn finish(mut exchange: Exchange, released: Released) -> Response<ClientBody> {
+    let expose = exchange.snapshot.config.server.expose;
+    match released {
+        Released::Stopped(stop) => exchange.refuse(&stop),
+        Released::Whole(whole) => {
+            exchange.succeed();
+            let mut response = Response::new(full(whole.body));
+            let headers = response.headers_mut();
+            headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            copy_rate_limits(&whole.headers, headers);
+            exchange.provenance().write(headers, expose);
+            response
+        }
+        Released::Live(live) => {
+            let provenance = exchange.provenance();
+            let upstream_headers = live.headers.clone();
+            let mut response = event_stream(streamed(Relay::new(exchange, *live), Relay::next));
+            copy_rate_limits(&upstream_headers, response.headers_mut());
+            provenance.write(response.headers_mut(), expose);
+            response
+        }
+    }
+}
+
+/// What a stream that is opened early says before it is known who answers.
+struct Opening {
+    provenance: Provenance,
+    expose: pointsman_config::Expose,
+}
+
+/// A stream that was opened early: heartbeats until the loop comes to something, then that.
+enum Early {
+    Waiting(Pending, Duration),
+    Relaying(Box<Relay>),
+    Over,
+}
+
+impl Opening {
+    fn of(exchange: &Exchange) -> Self {
+        let provenance = Provenance {
+            request_id: exchange.inbound.id.clone(),
+            correlation_id: exchange.inbound.correlation_id.clone(),
+            route: exchange.inbound.route.clone(),
+            early: true,
+            ..Provenance::default()
+        };
+        Self { provenance, expose: exchange.snapshot.config.server.expose }
+    }
+
+    fn early(self, pending: Pending, keepalive: Duration) -> Response<ClientBody> {
+        let first = futures_util::future::ready(Some(Bytes::from_static(heartbeat())));
+        let body = streamed((Some(first), Early::Waiting(pending, keepalive)), |(first, early)| async move {
+            match first {
+                Some(first) => first.await.map(|beat| (beat, (None, early))),
+                None => early.next().await.map(|(bytes, early)| (bytes, (None, early))),
+            }
+        });
+        let mut response = event_stream(body);
+        *response.status_mut() = StatusCode::OK;
+        self.provenance.write(response.headers_mut(), self.expose);
+        response
+    }
+}
+
+impl Early {
+    async fn next(self) -> Option<(Bytes, Self)> {
+        match self {
+            Self::Waiting(mut pending, keepalive) => match timeout(keepalive, &mut pending).await {
+                Err(_) => Some((Bytes::from_static(heartbeat()), Self::Waiting(pending, keepalive))),
+                Ok((mut exchange, released)) => {
+                    exchange.early = true;
+                    match released {
+                        Released::Live(live) => Self::relay(Relay::new(exchange, *live)).await,
+                        Released::Stopped(stop) => {
+                            let event = exchange.error_of(&stop).event(&exchange.disclosure(&stop));
+                            Some((event, Self::Over))
+                        }
+                        // A request that wants a stream is never answered whole.
+                        Released::Whole(_) => None,
+                    }
+                }
+            },
+            Self::Relaying(relay) => Self::relay(*relay).await,
+            Self::Over => None,
+        }
+    }
+
+    async fn relay(relay: Relay) -> Option<(Bytes, Self)> {
+        relay.next().await.map(|(bytes, relay)| (bytes, Self::Relaying(Box::new(relay))))
+    }
+}

@@ -1,0 +1,270 @@
+//! A stream before its release: events are held until the first meaningful one is there (or enough of them, or all), so
+//! that a failure before still fails over unseen.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use pointsman_core::controller::{Attempt, AttemptLimits, Limit};
+use pointsman_core::kind::Phase;
+use pointsman_core::request::Shape;
+use pointsman_upstream::{Body, Response};
+use pointsman_wire::chat::{ChunkKind, Gather, GatherError, StreamDecoder};
+use pointsman_wire::provider::Provider;
+use pointsman_wire::sse::{SseDecoder, SseEvent};
+use tokio::time::{Instant, timeout_at};
+
+use crate::attempt::{AttemptEnd, MAX_ANSWER, Way, Whole, in_band};
+use crate::exchange::{AttemptFailure, Exchange};
+use crate::verdict::{self, Struck};
+
+/// One event may be so large, in bytes.
+const MAX_EVENT: usize = 32 * 1024 * 1024;
+/// A provider that sends more than this before its first output sends no answer, in bytes.
+const MAX_PREAMBLE: usize = 1024 * 1024;
+
+/// A stream that is being read, and the events that are held back.
+pub(crate) struct Reading {
+    body: Body,
+    decoder: SseDecoder,
+    pub(crate) tap: StreamDecoder,
+    provider: &'static Provider,
+    headers: HeaderMap,
+    limits: AttemptLimits,
+    started: Instant,
+    first_output: Option<Instant>,
+    held: Vec<Bytes>,
+    held_bytes: usize,
+    tokens: u64,
+    ended: bool,
+}
+
+/// A stream whose first output is here: from now on nothing but this attempt may answer.
+pub(crate) struct Live {
+    /// The rest of the upstream's answer; taken when it is drained.
+    pub(crate) body: Option<Body>,
+    pub(crate) decoder: SseDecoder,
+    pub(crate) tap: StreamDecoder,
+    pub(crate) provider: &'static Provider,
+    pub(crate) headers: HeaderMap,
+    pub(crate) limits: AttemptLimits,
+    /// The data of the events so far, in their order.
+    pub(crate) held: Vec<Bytes>,
+    /// Everything is here already.
+    pub(crate) ended: bool,
+    pub(crate) started: Instant,
+}
+
+/// When what is held goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    AfterTokens(u64),
+    WhenWhole,
+}
+
+impl Reading {
+    pub(crate) fn new(
+        provider: &'static Provider,
+        attempt: &Attempt,
+        response: Response,
+        started: Instant,
+    ) -> Self {
+        Self {
+            body: response.body,
+            decoder: SseDecoder::new(MAX_EVENT),
+            tap: StreamDecoder::new(),
+            provider,
+            headers: response.headers,
+            limits: attempt.limits,
+            started,
+            first_output: None,
+            held: Vec::new(),
+            held_bytes: 0,
+            tokens: 0,
+            ended: false,
+        }
+    }
+
+    /// The next event; `None` at the end of the stream.
+    async fn next(&mut self) -> Result<Option<SseEvent>, AttemptFailure> {
+        loop {
+            let event = self.decoder.next_event();
+            if let Some(event) =
+                event.map_err(|e| verdict::bad_response(&e.to_string(), self.phase(), false))?
+            {
+                return Ok(Some(event));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            let (until, which, limit) = self.deadline();
+            match timeout_at(until, self.body.chunk()).await {
+                Ok(Some(Ok(chunk))) => self.decoder.push(chunk),
+                Ok(Some(Err(error))) => {
+                    return Err(verdict::bad_response(&error.to_string(), self.phase(), true));
+                }
+                Ok(None) => {
+                    self.ended = true;
+                    let last = self.decoder.finish();
+                    return last.map_err(|e| verdict::bad_response(&e.to_string(), self.phase(), false));
+                }
+                Err(_) => return Err(verdict::struck(which, limit, self.phase())),
+            }
+        }
+    }
+
+    /// Until the first output one limit holds, whatever comes in between; after it, the one between events.
+    fn deadline(&self) -> (Instant, Struck, Limit) {
+        let whole = self.started + self.limits.whole.within;
+        let (until, which, limit) = match self.first_output {
+            None => {
+                let limit = self.limits.first_output;
+                (self.started + limit.within, Struck::FirstToken, limit)
+            }
+            Some(_) => {
+                let limit = Limit { within: self.limits.idle, own: true };
+                (Instant::now() + limit.within, Struck::Idle, limit)
+            }
+        };
+        if whole < until { (whole, Struck::Whole, self.limits.whole) } else { (until, which, limit) }
+    }
+
+    fn phase(&self) -> Phase {
+        if self.held.is_empty() { Phase::Headers } else { Phase::Preamble }
+    }
+
+    fn into_live(self) -> AttemptEnd {
+        AttemptEnd::Live(Box::new(Live {
+            body: Some(self.body),
+            decoder: self.decoder,
+            tap: self.tap,
+            provider: self.provider,
+            headers: self.headers,
+            limits: self.limits,
+            held: self.held,
+            ended: self.ended,
+            started: self.started,
+        }))
+    }
+
+    /// Whether the stream came to its end in good order.
+    fn is_complete(&self) -> bool {
+        self.tap.finished() || (self.tap.done() && self.first_output.is_some())
+    }
+}
+
+/// Reads until the held events may go out, or the whole answer is there.
+pub(crate) async fn until_released(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    mut reading: Reading,
+    way: Way,
+) -> Result<AttemptEnd, AttemptFailure> {
+    let mut gather = (way == Way::Gather).then(|| Gather::new(MAX_ANSWER));
+    let release = release(exchange, way);
+    while let Some(event) = reading.next().await? {
+        let done = take(exchange, attempt, &mut reading, event, gather.as_mut())?;
+        if done {
+            break;
+        }
+        let enough = match release {
+            Release::AfterTokens(tokens) => reading.first_output.is_some() && reading.tokens >= tokens,
+            Release::WhenWhole => false,
+        };
+        // An answer with a finish reason and no output is an answer too.
+        if enough || (reading.tap.finished() && release != Release::WhenWhole) {
+            commit(exchange, &reading);
+            return Ok(reading.into_live());
+        }
+    }
+    if !reading.is_complete() {
+        let words = "the stream ended before its answer was complete";
+        return Err(verdict::bad_response(words, reading.phase(), false));
+    }
+    exchange.usage = reading.tap.usage().copied();
+    if let Some(gather) = gather {
+        let body = gather.finish().map_err(|e| gathered_badly(exchange, &reading, e))?;
+        commit(exchange, &reading);
+        return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, body }));
+    }
+    reading.ended = true;
+    commit(exchange, &reading);
+    Ok(reading.into_live())
+}
+
+fn release(exchange: &Exchange, way: Way) -> Release {
+    let request = exchange.controller.request();
+    if way == Way::Gather || request.shape == Shape::Buffered {
+        return Release::WhenWhole;
+    }
+    Release::AfterTokens(u64::from(request.governance.stream.hold))
+}
+
+fn commit(exchange: &mut Exchange, reading: &Reading) {
+    let first = reading.first_output.unwrap_or_else(Instant::now);
+    exchange.commit(Some(first.saturating_duration_since(reading.started)));
+}
+
+/// Looks at one event and holds it. Answers whether it was the end marker.
+fn take(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    reading: &mut Reading,
+    event: SseEvent,
+    gather: Option<&mut Gather>,
+) -> Result<bool, AttemptFailure> {
+    let facts = reading.tap.event(&event.data);
+    match facts.kind {
+        ChunkKind::Done => return Ok(true),
+        ChunkKind::Error(error) => {
+            let unix_ms = exchange.app.clock.unix_ms();
+            return Err(in_band(reading.provider, &error, reading.phase(), unix_ms));
+        }
+        ChunkKind::Malformed => {
+            let html = reading.held.is_empty() && event.data.trim_ascii_start().starts_with(b"<");
+            let words = if html { "the provider answered with HTML" } else { "an event cannot be read" };
+            return Err(verdict::bad_response(words, reading.phase(), false));
+        }
+        ChunkKind::Output => {
+            reading.first_output.get_or_insert_with(Instant::now);
+        }
+        ChunkKind::Preamble | ChunkKind::Finish => {}
+    }
+    if let Some(model) = facts.model {
+        let snapshot = exchange.snapshot.clone();
+        if let Some(upstream) = snapshot.upstream(attempt.target) {
+            verdict::check_model(exchange, attempt, upstream, &model)?;
+        }
+    }
+    exchange.reached(Phase::Preamble, None);
+    reading.tokens += u64::from(facts.output_tokens_estimate);
+    let usage_unasked = facts.usage_only && !exchange.inbound.envelope.include_usage();
+    match gather {
+        Some(gather) => gather.event(&event.data).map_err(|e| gathered_badly(exchange, reading, e))?,
+        None if usage_unasked => {}
+        None => hold(exchange, reading, event.data)?,
+    }
+    Ok(false)
+}
+
+fn hold(exchange: &mut Exchange, reading: &mut Reading, data: Bytes) -> Result<(), AttemptFailure> {
+    reading.held_bytes += data.len();
+    reading.held.push(data);
+    let preamble = reading.first_output.is_none() && reading.held_bytes > MAX_PREAMBLE;
+    let claimed = exchange.inbound.claim.grow_to(exchange.inbound.body.len() + reading.held_bytes);
+    if preamble || reading.held_bytes > MAX_ANSWER || !claimed {
+        return Err(verdict::bad_response(
+            "more had to be held back than there is room for",
+            reading.phase(),
+            false,
+        ));
+    }
+    Ok(())
+}
+
+fn gathered_badly(exchange: &Exchange, reading: &Reading, error: GatherError) -> AttemptFailure {
+    match error {
+        GatherError::Upstream(error) => {
+            in_band(reading.provider, &error, reading.phase(), exchange.app.clock.unix_ms())
+        }
+        error => verdict::bad_response(&error.to_string(), reading.phase(), false),
+    }
+}

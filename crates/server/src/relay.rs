@@ -1,0 +1,264 @@
+//! A committed stream on its way to the client: event by event, as the client takes it.
+//!
+//! Nothing is spawned: the client's connection asks for the next frame, and only then is the upstream read. A client
+//! that is slow slows the upstream; a client that is gone drops this, and with it the upstream connection.
+
+use bytes::{Bytes, BytesMut};
+use pointsman_core::controller::{Command, Failed, Limit, Stop};
+use pointsman_core::kind::{FailureKind, Phase};
+use pointsman_wire::chat::{ChunkKind, add_disclosure, done_event, heartbeat};
+use pointsman_wire::sse::{SseEvent, write_event};
+use tokio::time::{Duration, Instant};
+
+use crate::attempt::in_band;
+use crate::exchange::{AttemptFailure, Exchange};
+use crate::reading::Live;
+use crate::verdict::{self, Struck};
+
+/// A client that took nothing for this long may itself be why the upstream broke the stream.
+const SLOW_CLIENT: Duration = Duration::from_secs(1);
+/// Once an answer is finished, the end marker (and usage) is waited for no longer than this.
+const AFTER_FINISH: Duration = Duration::from_secs(2);
+/// After the end marker the connection is worth keeping if it ends within this.
+const DRAIN_WITHIN: Duration = Duration::from_millis(20);
+const DRAIN_BYTES: usize = 16 * 1024;
+
+/// See the module.
+pub(crate) struct Relay {
+    exchange: Exchange,
+    live: Live,
+    state: State,
+    /// When the client took the last frame.
+    yielded: Option<Instant>,
+    slow_for: Duration,
+}
+
+enum State {
+    /// What is held goes first.
+    Held,
+    Reading,
+    /// The end marker was sent; the upstream connection may still be worth keeping.
+    Finished,
+    Over,
+}
+
+/// What reading came to.
+enum Read {
+    Beat,
+    Chunk,
+    Ended,
+    Failed(AttemptFailure),
+}
+
+impl Relay {
+    pub(crate) fn new(exchange: Exchange, live: Live) -> Self {
+        exchange.app.metrics.stream_opened();
+        Self { exchange, live, state: State::Held, yielded: None, slow_for: Duration::ZERO }
+    }
+
+    /// The next frame for the client; `None` when the stream is over.
+    pub(crate) async fn next(mut self) -> Option<(Bytes, Self)> {
+        if let Some(at) = self.yielded.take() {
+            self.slow_for = self.slow_for.max(at.elapsed());
+        }
+        let frame = match self.state {
+            State::Held => self.held(),
+            State::Reading => self.read_on().await,
+            State::Finished | State::Over => None,
+        };
+        match frame {
+            Some(frame) => {
+                self.yielded = Some(Instant::now());
+                Some((frame, self))
+            }
+            None => {
+                self.close().await;
+                None
+            }
+        }
+    }
+
+    fn held(&mut self) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        let disclosure = self.exchange.early.then(|| {
+            let expose = self.exchange.snapshot.config.server.expose;
+            self.exchange.provenance().json(expose).to_string()
+        });
+        for (place, data) in std::mem::take(&mut self.live.held).into_iter().enumerate() {
+            match disclosure.as_deref().filter(|_| place == 0) {
+                Some(pointsman) => write_event(&mut out, None, &add_disclosure(&data, pointsman)),
+                None => write_event(&mut out, None, &data),
+            }
+        }
+        self.state = State::Reading;
+        if self.live.ended {
+            self.finish(&mut out);
+        } else {
+            // The chunk that brought the first output may hold more.
+            self.take_events(&mut out);
+        }
+        Some(out.freeze())
+    }
+
+    async fn read_on(&mut self) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        while out.is_empty() {
+            match self.read().await {
+                Read::Beat => out.extend_from_slice(heartbeat()),
+                Read::Chunk => self.take_events(&mut out),
+                Read::Ended => self.ended(&mut out),
+                Read::Failed(failure) => self.break_off(failure, &mut out),
+            }
+            if !matches!(self.state, State::Reading) {
+                break;
+            }
+        }
+        (!out.is_empty()).then(|| out.freeze())
+    }
+
+    /// Waits for the next bytes of the upstream, within what the limits allow.
+    async fn read(&mut self) -> Read {
+        let now = Instant::now();
+        let finished = self.live.tap.finished();
+        let idle = if finished { AFTER_FINISH.min(self.live.limits.idle) } else { self.live.limits.idle };
+        let idle_at = now + idle;
+        let life_at = self.live.started + self.live.limits.stream;
+        let beat_at = now + self.exchange.snapshot.config.server.keepalive;
+        let until = idle_at.min(life_at);
+        let Some(body) = &mut self.live.body else { return Read::Ended };
+        tokio::select! {
+            biased;
+            () = self.exchange.app.hard_stop.cancelled() => Read::Failed(given_up("the gateway is shutting down")),
+            chunk = body.chunk() => match chunk {
+                Some(Ok(chunk)) => {
+                    self.live.decoder.push(chunk);
+                    Read::Chunk
+                }
+                Some(Err(_)) if finished => Read::Ended,
+                Some(Err(error)) => Read::Failed(verdict::bad_response(&error.to_string(), Phase::Committed, true)),
+                None => Read::Ended,
+            },
+            () = tokio::time::sleep_until(until) => {
+                if finished {
+                    Read::Ended
+                } else if life_at <= idle_at {
+                    Read::Failed(given_up("the stream's whole time is over"))
+                } else {
+                    let limit = Limit { within: idle, own: true };
+                    Read::Failed(verdict::struck(Struck::Idle, limit, Phase::Committed))
+                }
+            }
+            () = tokio::time::sleep_until(beat_at), if beat_at < until => Read::Beat,
+        }
+    }
+
+    fn take_events(&mut self, out: &mut BytesMut) {
+        loop {
+            match self.live.decoder.next_event() {
+                Ok(Some(event)) => self.take(&event, out),
+                Ok(None) => return,
+                Err(error) => {
+                    let failure = verdict::bad_response(&error.to_string(), Phase::Committed, false);
+                    return self.break_off(failure, out);
+                }
+            }
+            if !matches!(self.state, State::Reading) {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, event: &SseEvent, out: &mut BytesMut) {
+        let facts = self.live.tap.event(&event.data);
+        match facts.kind {
+            ChunkKind::Done => self.finish(out),
+            ChunkKind::Error(error) => {
+                let unix_ms = self.exchange.app.clock.unix_ms();
+                self.break_off(in_band(self.live.provider, &error, Phase::Committed, unix_ms), out);
+            }
+            ChunkKind::Malformed if self.may_drop() => self.exchange.malformed += 1,
+            ChunkKind::Malformed => {
+                let words = "an event cannot be read, and what it said may matter";
+                self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
+            }
+            _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
+            _ => write_event(out, None, &event.data),
+        }
+    }
+
+    /// In plain text and reasoning the rest is worth more than one lost event; a tool call or a structured answer with
+    /// a hole in it is worth nothing.
+    fn may_drop(&self) -> bool {
+        !self.live.tap.tool_call_open()
+            && self.exchange.controller.request().needs.structured_output.is_none()
+    }
+
+    /// The upstream's stream ended.
+    fn ended(&mut self, out: &mut BytesMut) {
+        match self.live.decoder.finish() {
+            Ok(Some(event)) => self.take(&event, out),
+            Ok(None) => {}
+            Err(error) => {
+                let failure = verdict::bad_response(&error.to_string(), Phase::Committed, false);
+                return self.break_off(failure, out);
+            }
+        }
+        if !matches!(self.state, State::Reading) {
+            return;
+        }
+        if self.live.tap.finished() {
+            return self.finish(out);
+        }
+        let words = "the stream ended without a finish reason";
+        self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
+    }
+
+    fn finish(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(done_event());
+        self.state = State::Finished;
+        self.exchange.usage = self.live.tap.usage().copied();
+        self.exchange.succeed();
+    }
+
+    /// One error in the client's dialect, and nothing after it.
+    fn break_off(&mut self, failure: AttemptFailure, out: &mut BytesMut) {
+        self.state = State::Over;
+        self.exchange.usage = self.live.tap.usage().copied();
+        let excused = failure.failed.excused || self.slow_for >= SLOW_CLIENT;
+        let failed =
+            Failed { kind: FailureKind::PartialStream, phase: Phase::Committed, excused, ..failure.failed };
+        let command = self.exchange.fail(AttemptFailure { failed, ..failure });
+        if let Command::Stop(stop) = command {
+            out.extend_from_slice(&self.error_event(&stop));
+        }
+    }
+
+    fn error_event(&self, stop: &Stop) -> Bytes {
+        self.exchange.error_of(stop).event(&self.exchange.disclosure(stop))
+    }
+
+    /// The record is written before the connection is drained: the client has its answer.
+    async fn close(mut self) {
+        self.exchange.settle();
+        if matches!(self.state, State::Finished)
+            && let Some(body) = self.live.body.take()
+        {
+            body.drain(DRAIN_WITHIN, DRAIN_BYTES).await;
+        }
+    }
+}
+
+/// An end that is nobody's failure.
+fn given_up(detail: &str) -> AttemptFailure {
+    let mut failure = verdict::bad_response(detail, Phase::Committed, true);
+    failure.failed.excused = true;
+    failure
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // A client that left in the middle is charged for what the provider reported until then.
+        self.exchange.usage = self.exchange.usage.or(self.live.tap.usage().copied());
+        self.exchange.app.metrics.stream_closed();
+    }
+}

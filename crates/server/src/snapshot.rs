@@ -1,0 +1,151 @@
+//! One immutable snapshot of the configuration, ready to serve: requests in flight keep the one that they began with.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use pointsman_config::{Config, Credential, HttpPreference, Key};
+use pointsman_core::fleet::{Bindings, Fleet};
+use pointsman_core::target::TargetIndex;
+use pointsman_upstream::{HttpVersion, Origin};
+use pointsman_wire::provider::{self, Provider};
+use secrecy::ExposeSecret;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The configuration as it was resolved.
+    pub config: Config,
+    pub(crate) bindings: Bindings,
+    pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) keys: HashMap<[u8; 32], Arc<Key>>,
+}
+
+/// How to reach one target.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) path: Path,
+    pub(crate) provider: &'static Provider,
+    pub(crate) auth: Auth,
+    pub(crate) http: HttpVersion,
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// The path of a call, which at Azure names the deployment.
+#[derive(Debug)]
+pub(crate) enum Path {
+    Fixed(String),
+    Azure { base_url: String, api_version: String },
+}
+
+/// The credential of a target, made ready as a header.
+#[derive(Debug)]
+pub(crate) enum Auth {
+    None,
+    Caller,
+    Header(HeaderName, HeaderValue),
+}
+
+/// Why a configuration that is valid in itself cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The base URL is none.
+    #[error("target '{target}': {reason}")]
+    Target {
+        /// Which target.
+        target: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+}
+
+impl Snapshot {
+    /// Makes a snapshot; domains of targets that stayed the same keep their health.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] if a target's address or credential cannot be used in HTTP.
+    pub fn build(config: Config, fleet: &mut Fleet) -> Result<Self, SnapshotError> {
+        let targets = config.catalog.targets.iter().zip(&config.upstreams);
+        let upstreams = targets
+            .map(|(target, upstream)| {
+                let model = target.upstream_model.as_deref().or(target.model.as_deref()).unwrap_or_default();
+                Upstream::build(upstream, model)
+                    .map_err(|reason| SnapshotError::Target { target: target.name.clone(), reason })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let keys = config.keys.iter().map(|key| (key.hash, Arc::new(key.clone()))).collect();
+        let bindings = fleet.bind(&config.catalog);
+        fleet.policy = config.process.clone();
+        Ok(Self { config, bindings, upstreams, keys })
+    }
+
+    pub(crate) fn upstream(&self, index: TargetIndex) -> Option<&Upstream> {
+        self.upstreams.get(index.0)
+    }
+
+    pub(crate) fn target_name(&self, index: TargetIndex) -> &str {
+        self.config.catalog.target(index).map_or("", |t| t.name.as_str())
+    }
+}
+
+impl Upstream {
+    fn build(from: &pointsman_config::Upstream, model: &str) -> Result<Self, String> {
+        let provider = provider::provider(&from.provider)
+            .ok_or_else(|| format!("nothing is known of a provider '{}'", from.provider))?;
+        let (origin, _) = Origin::parse(&from.base_url).map_err(|e| e.to_string())?;
+        let path = match &from.azure {
+            Some(azure) => {
+                Path::Azure { base_url: from.base_url.clone(), api_version: azure.api_version.clone() }
+            }
+            None => Path::Fixed(path_of(provider, &from.base_url, model, None)?),
+        };
+        let auth = match &from.credential {
+            Credential::None => Auth::None,
+            Credential::Caller => Auth::Caller,
+            Credential::Secret(secret) => {
+                let (name, value) = credential_header(provider, secret.expose_secret())
+                    .ok_or("its api_key holds characters that an HTTP header cannot carry")?;
+                Auth::Header(name, value)
+            }
+        };
+        let http = match from.http {
+            HttpPreference::Auto => HttpVersion::Auto,
+            HttpPreference::One => HttpVersion::Http1,
+            HttpPreference::Two => HttpVersion::Http2,
+        };
+        let ca_file = from.ca_file.clone();
+        Ok(Self { origin: Arc::new(origin), path, provider, auth, http, ca_file })
+    }
+
+    /// The path and query of a Chat Completions call for this upstream model.
+    pub(crate) fn chat_path(&self, upstream_model: &str) -> Option<String> {
+        match &self.path {
+            Path::Fixed(path) => Some(path.clone()),
+            Path::Azure { base_url, api_version } => {
+                path_of(self.provider, base_url, upstream_model, Some(api_version)).ok()
+            }
+        }
+    }
+}
+
+/// The header that carries a credential at this provider, marked so that it is never printed or indexed.
+pub(crate) fn credential_header(provider: &Provider, secret: &str) -> Option<(HeaderName, HeaderValue)> {
+    let name = HeaderName::from_static(provider.auth.header());
+    let mut value = HeaderValue::try_from(format!("{}{secret}", provider.auth.prefix())).ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
+}
+
+fn path_of(
+    provider: &Provider,
+    base_url: &str,
+    upstream_model: &str,
+    api_version: Option<&str>,
+) -> Result<String, String> {
+    let url = provider.chat_url(Some(base_url), upstream_model, api_version).map_err(|e| e.to_string())?;
+    let uri = http::Uri::try_from(url).map_err(|_| format!("'{base_url}' is not a usable URL"))?;
+    let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    Ok(path.to_owned())
+}
