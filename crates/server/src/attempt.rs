@@ -251,7 +251,7 @@ pub(crate) fn failure(
     let kind = if callers { FailureKind::InvalidRequest } else { kind };
     let failed =
         Failed { kind, phase, status, retry_after: classified.retry_after, lost: false, excused: false };
-    AttemptFailure { failed, error: classified.error, detail: classified.rule.to_owned() }
+    AttemptFailure { failed, error: classified.error.map(Box::new), detail: classified.rule.to_owned() }
 }
 
 /// An error that came inside an answer with a success status.
@@ -271,7 +271,7 @@ pub(crate) fn in_band(
         lost: false,
         excused: false,
     };
-    AttemptFailure { failed, error: classified.error, detail: classified.rule.to_owned() }
+    AttemptFailure { failed, error: classified.error.map(Box::new), detail: classified.rule.to_owned() }
 }
 
 async fn plain(

@@ -49,7 +49,7 @@ pub(crate) struct Inbound {
 /// What I/O and classification learned of one attempt, beside what the controller keeps.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptNote {
-    pub(crate) error: Option<UpstreamError>,
+    pub(crate) error: Option<Box<UpstreamError>>,
     /// The classification's rule, or what the transport met.
     pub(crate) detail: Option<String>,
     pub(crate) upstream_request_id: Option<String>,
@@ -207,7 +207,8 @@ impl Exchange {
 #[derive(Debug)]
 pub(crate) struct AttemptFailure {
     pub(crate) failed: Failed,
-    pub(crate) error: Option<UpstreamError>,
+    /// Boxed: failures travel through many results.
+    pub(crate) error: Option<Box<UpstreamError>>,
     pub(crate) detail: String,
 }
 

@@ -258,7 +258,7 @@ fn given_up(detail: &str) -> AttemptFailure {
 impl Drop for Relay {
     fn drop(&mut self) {
         // A client that left in the middle is charged for what the provider reported until then.
-        self.exchange.usage = self.exchange.usage.or(self.live.tap.usage().copied());
+        self.exchange.usage = self.exchange.usage.or_else(|| self.live.tap.usage().copied());
         self.exchange.app.metrics.stream_closed();
     }
 }

@@ -146,7 +146,7 @@ impl Running {
     /// Leaves in good order: says so for `server.drain.delay` while it still serves, then takes no more, lets streams run
     /// on to `server.drain.timeout`, then ends them with their dialect's error.
     pub async fn shut_down(mut self) {
-        let drain = self.app.snapshot.load().config.server.drain.clone();
+        let drain = self.app.snapshot.load().config.server.drain;
         self.app.start_draining();
         tracing::info!(delay_s = drain.delay.as_secs(), timeout_s = drain.timeout.as_secs(), "draining");
         tokio::time::sleep(drain.delay).await;

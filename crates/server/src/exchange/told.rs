@@ -71,7 +71,7 @@ impl Exchange {
         if let Some(status) = attempt.status.filter(|s| matches!(s, 400 | 409 | 413 | 415 | 422)) {
             error.status = StatusCode::from_u16(status).unwrap_or(error.status);
         }
-        if let Some(provider) = self.notes.get(place).and_then(|n| n.error.as_ref()) {
+        if let Some(provider) = self.notes.get(place).and_then(|n| n.error.as_deref()) {
             error.message = masked(provider);
             error.provider_kind = provider.kind.clone();
             error.code = provider.code.clone();
@@ -108,7 +108,7 @@ impl Exchange {
             let kind = a.kind.map_or("unknown", FailureKind::name);
             // Never the words of a refusal of our own credential: they may name it.
             let ours = matches!(a.kind, Some(FailureKind::Auth | FailureKind::Permission));
-            let said = self.notes.get(place).and_then(|n| n.error.as_ref()).filter(|_| !ours).map(masked);
+            let said = self.notes.get(place).and_then(|n| n.error.as_deref()).filter(|_| !ours).map(masked);
             let said = said.map_or(String::new(), |words| format!(" ({words})"));
             format!("{who} failed with {kind}{said}")
         });
