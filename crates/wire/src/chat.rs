@@ -47,7 +47,7 @@ pub fn add_disclosure(data: &[u8], pointsman_json: &str) -> Bytes {
 }
 
 /// Finish reasons by which providers say that they broke off: a failure, not an end. OpenRouter and vLLM say
-/// `error`, DeepSeek says `insufficient_system_resource`.
+/// `error`, vLLM and SGLang also `abort`, DeepSeek says `insufficient_system_resource`.
 pub(crate) fn is_failure(finish_reason: &str) -> bool {
-    matches!(finish_reason, "error" | "insufficient_system_resource")
+    matches!(finish_reason, "error" | "abort" | "insufficient_system_resource")
 }

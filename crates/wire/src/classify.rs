@@ -86,24 +86,30 @@ pub fn classify(
     body: &[u8],
     unix_now_ms: i64,
 ) -> Classified {
-    decide(provider, status, headers, UpstreamError::parse(body), unix_now_ms)
+    let html = body.trim_ascii_start().starts_with(b"<");
+    decide(provider, Answer { status, headers, error: UpstreamError::parse(body), html }, unix_now_ms)
 }
 
 /// Classifies an error that came inside a stream, or in a body with a success status.
 #[must_use]
 pub fn classify_error(provider: &Provider, error: &UpstreamError, unix_now_ms: i64) -> Classified {
-    decide(provider, None, &[], Some(error.clone()), unix_now_ms)
+    let answer = Answer { status: None, headers: &[], error: Some(error.clone()), html: false };
+    decide(provider, answer, unix_now_ms)
 }
 
-fn decide(
-    provider: &Provider,
+struct Answer<'a> {
     status: Option<u16>,
-    headers: &dyn Headers,
+    headers: &'a dyn Headers,
     error: Option<UpstreamError>,
-    unix_now_ms: i64,
-) -> Classified {
+    html: bool,
+}
+
+fn decide(provider: &Provider, answer: Answer<'_>, unix_now_ms: i64) -> Classified {
+    let Answer { status, headers, error, html } = answer;
     let wait = |resets| guidance::retry_after_of_error(headers, error.as_ref(), resets, unix_now_ms);
-    let evidence = Evidence::new(status, error.as_ref(), wait(Resets::Ignore));
+    let mut evidence = Evidence::new(status, error.as_ref());
+    evidence.asks_to_wait = wait(Resets::Ignore).is_some();
+    evidence.html = html;
     let row = provider.table.rows().find(|row| row.fits(&evidence));
     let (class, rule) = row.map_or((FailureClass::Unknown, "nothing fits"), |row| (row.class, row.rule));
     let about_rate = matches!(class, FailureClass::RateLimit | FailureClass::QuotaExhausted);

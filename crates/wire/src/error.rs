@@ -6,6 +6,8 @@ mod render;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 pub use mask::mask_credentials;
@@ -15,7 +17,7 @@ pub use render::{ErrorView, chat_error_body, chat_error_event};
 pub const MAX_ERROR_BODY: usize = 64 * 1024;
 
 /// What a provider said went wrong. It holds the provider's own text: pass it on to the client that caused it,
-/// with [`mask_credentials`], and to nobody else.
+/// after [`UpstreamError::masked`], and to nobody else.
 #[derive(Clone, Default, PartialEq)]
 pub struct UpstreamError {
     /// The message; empty if there was none.
@@ -41,6 +43,16 @@ impl std::fmt::Debug for UpstreamError {
 }
 
 impl UpstreamError {
+    /// The same with everything masked that looks like a credential, in all its texts: for the client.
+    #[must_use]
+    pub fn masked(mut self) -> Self {
+        for text in [Some(&mut self.message), self.kind.as_mut(), self.param.as_mut(), self.code.as_mut()] {
+            text.into_iter().for_each(mask_text);
+        }
+        self.extra.values_mut().for_each(mask_value);
+        self
+    }
+
     /// An error that a provider's stream implied without an error object.
     pub(crate) fn of_kind(kind: &str, message: &str) -> Self {
         Self { message: message.to_owned(), kind: Some(kind.to_owned()), ..Self::default() }
@@ -59,5 +71,21 @@ impl UpstreamError {
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.code.as_ref()?.parse().ok().filter(|status| (400..600).contains(status))
+    }
+}
+
+fn mask_text(text: &mut String) {
+    if let Cow::Owned(masked) = mask_credentials(text) {
+        *text = masked;
+    }
+}
+
+/// The value was parsed under a depth limit, which bounds this too.
+fn mask_value(value: &mut Value) {
+    match value {
+        Value::String(text) => mask_text(text),
+        Value::Array(list) => list.iter_mut().for_each(mask_value),
+        Value::Object(map) => map.values_mut().for_each(mask_value),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

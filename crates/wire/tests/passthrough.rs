@@ -243,7 +243,7 @@ fn edited(mut request: Map<String, Value>, edits: &Edits<'_>) -> Map<String, Val
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn the_outcome_means_what_the_edits_say_and_the_rest_keeps_its_bytes((body, members) in body(), edits in edits()) {

@@ -1,7 +1,5 @@
 //! What there is to go by, brought into one form.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::error::UpstreamError;
@@ -21,6 +19,8 @@ pub(super) struct Evidence {
     text: String,
     /// The body holds an error that could be read.
     pub(super) has_error: bool,
+    /// The body is a page for people.
+    pub(super) html: bool,
     /// The provider asks to wait.
     pub(super) asks_to_wait: bool,
 }
@@ -29,11 +29,7 @@ pub(super) struct Evidence {
 const MAX_TEXT: usize = 8 * 1024;
 
 impl Evidence {
-    pub(super) fn new(
-        status: Option<u16>,
-        error: Option<&UpstreamError>,
-        retry_after: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(status: Option<u16>, error: Option<&UpstreamError>) -> Self {
         let in_success = status.is_none_or(|status| status < 300);
         let status_in_body = error.and_then(UpstreamError::status).filter(|_| in_success);
         Self {
@@ -43,7 +39,8 @@ impl Evidence {
             codes: error.map(codes).unwrap_or_default(),
             text: error.map(text).unwrap_or_default(),
             has_error: error.is_some(),
-            asks_to_wait: retry_after.is_some(),
+            asks_to_wait: false,
+            html: false,
         }
     }
 

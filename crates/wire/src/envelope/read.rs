@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         self.found.count += 1;
         let name = text(self.scanner.slice(&key)).ok_or(EnvelopeError::NotJson { offset: key.start })?;
         let Some(field) = Field::of(&name) else {
-            self.found.needs.unknown_fields |= !fields::is_passed(&name);
+            self.found.needs.unknown_fields = self.found.needs.unknown_fields || !fields::is_passed(&name);
             self.skip()?;
             return self.reach_separator();
         };

@@ -365,3 +365,59 @@ mod what_it_refuses {
         }
     }
 }
+
+mod whatever_comes {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request() -> impl Strategy<Value = String> {
+        let content = prop_oneof![
+            "[a-z\"\\\\é ]{0,8}".prop_map(Value::from),
+            Just(
+                json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:x"}}])
+            ),
+            Just(json!(null)),
+        ];
+        let message = (content, prop_oneof![Just("user"), Just("assistant")])
+            .prop_map(|(content, role)| json!({"role": role, "content": content}));
+        let extra = prop_oneof![
+            Just(json!({"stream": true, "stream_options": {"include_usage": true}})),
+            Just(json!({"provider": {"only": ["a"]}, "models": ["b"]})),
+            Just(json!({"tools": [{"type": "function"}], "n": 2, "user": "u"})),
+            Just(json!({})),
+        ];
+        (proptest::collection::vec(message, 0..4), extra, any::<bool>()).prop_map(
+            |(messages, extra, pretty)| {
+                let mut request = json!({"model": "m", "messages": messages});
+                request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+                if pretty { serde_json::to_string_pretty(&request).unwrap() } else { request.to_string() }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_json_and_means_the_same_to_another_parser(
+            request in request(), at: usize, with in r#"[\[\]{}:,"\\a-z0-9.-]{0,2}"#,
+        ) {
+            let mut damaged: Vec<char> = request.chars().collect();
+            let at = at % damaged.len();
+            damaged.splice(at..=at, with.chars());
+            let damaged: String = damaged.into_iter().collect();
+            let parsed = serde_json::from_str::<Value>(&damaged);
+            match read_text(&damaged) {
+                Ok(envelope) => {
+                    let value = parsed.unwrap();
+                    prop_assert_eq!(value["model"].as_str(), Some(envelope.model()));
+                    prop_assert_eq!(value["stream"] == json!(true), envelope.stream());
+                    let last = value["messages"].as_array().unwrap().last();
+                    let prefill = last.is_some_and(|message| message["role"] == "assistant");
+                    prop_assert_eq!(envelope.needs().prefill, prefill);
+                }
+                Err(EnvelopeError::NotJson { .. }) => prop_assert!(parsed.is_err(), "{}", damaged),
+                Err(error) => prop_assert!(!error.message().is_empty()),
+            }
+        }
+    }
+}

@@ -159,6 +159,15 @@ mod masking {
     }
 
     #[test]
+    fn an_error_is_masked_in_all_its_texts() {
+        let body = json!({"error": {"message": "bad sk-aaaaaaaa1", "type": "t", "param": "sk-bbbbbbbb2", "code": 1,
+            "metadata": {"raw": ["key: cccccccc3"], "n": 1}}});
+        let masked = UpstreamError::parse(body.to_string().as_bytes()).unwrap().masked();
+        assert_eq!((masked.message.as_str(), masked.param.as_deref()), ("bad sk-***", Some("sk-***")));
+        assert_eq!(masked.extra["metadata"], json!({"raw": ["key: ***"], "n": 1}));
+    }
+
+    #[test]
     fn ordinary_words_stay() {
         for text in [
             "",

@@ -321,6 +321,9 @@ pub(in crate::classify) const GENERAL_CODES: &[Row] = &[
 pub(in crate::classify) const STATUS: &[Row] = &[
     status(Auth, "status 401", &[401]),
     status(QuotaExhausted, "status 402", &[402]),
+    // A firewall before the provider answers with a page, and does so because of what the request says. That is
+    // nothing against the target.
+    status(Unsupported, "status 403 with a page instead of an error", &[403]).and(|evidence| evidence.html),
     status(Permission, "status 403", &[403, 451]),
     status(ModelNotFound, "status 404", &[404, 410]),
     status(Timeout, "a status for a timeout", &[408, 504]),
