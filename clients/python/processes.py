@@ -55,7 +55,7 @@ class Process:
         self.port = port
         self.log = log
         self._ready_path = ready_path
-        self._killed = False
+        self._must_run = False
         binary = os.environ.get("POINTSMAN_BIN")
         if not binary:
             raise RuntimeError("POINTSMAN_BIN must name the gateway's binary: run `cargo xtask test`")
@@ -68,6 +68,7 @@ class Process:
 
     def wait_until_ready(self) -> None:
         wait_for(f"{self._ready_path} of {self.log.name} answers 200", self._is_ready)
+        self._must_run = True
 
     def _is_ready(self) -> bool:
         if self._child.poll() is not None:
@@ -80,13 +81,13 @@ class Process:
 
     def kill(self) -> None:
         """Ends the process at once: from now on its port refuses connections."""
-        self._killed = True
+        self._must_run = False
         self._child.kill()
         self._child.wait()
 
     def stop(self) -> None:
         """Takes the process down at the end of a test; one that has ended by itself fails the test."""
-        ended = None if self._killed else self._child.poll()
+        ended = self._child.poll() if self._must_run else None
         self.kill()
         if ended is not None:
             raise AssertionError(f"{self.log.name} ended by itself with {ended}")

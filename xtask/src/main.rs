@@ -2,7 +2,7 @@
 //!
 //! One verb per thing that a contributor or the gate does, so that both do the same:
 //!
-//! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`test`]).
+//! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`mod@test`]).
 //! - `tidy`: the rules that no compiler checks ([`tidy`]).
 //! - `deny`: licences, sources and banned crates ([`policy`]).
 //! - `ci`: the gate, `.ci/run`.
