@@ -1,0 +1,8 @@
+//! The gateway end to end, on real sockets: only the providers are simulated.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(unreachable_pub)] // modules of one test binary
+
+#[path = "e2e/failover.rs"]
+mod failover;
+#[path = "e2e/support.rs"]
+mod support;
