@@ -38,10 +38,18 @@ impl<'n> Fields<'n> {
         for entry in entries {
             fields.check_key(entry, section, report);
         }
-        for name in section.required.iter().filter(|name| !entries.iter().any(|e| e.key == **name)) {
+        for name in section.required.iter().filter(|name| !fields.means_to_have(name, section)) {
             report.error(at, missing(&fields.path, name));
         }
         Some(fields)
+    }
+
+    /// Whether this key is here, if only misspelt (then that was reported).
+    pub(crate) fn means_to_have(&self, key: &str, section: &'static Section) -> bool {
+        let misspelt = |entry: &Entry| {
+            section.key(&entry.key).is_none() && meant(&entry.key, section).is_some_and(|meant| meant == key)
+        };
+        self.entries.iter().any(|entry| entry.key == key || misspelt(entry))
     }
 
     fn check_key(&self, entry: &Entry, section: &'static Section, report: &mut Report) {
@@ -341,6 +349,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("url", "here it is `base_url`"),
     ("deployment", "here it is `upstream_model`"),
     ("num_retries", "here it is `budget.max_same_target_attempts` (the first try counts)"),
+    ("retries", "here it is `budget.max_same_target_attempts` (the first try counts)"),
     ("max_retries", "here it is `budget.max_same_target_attempts` (the first try counts)"),
     ("timeout", "here it is `budget.deadline`, with limits for each phase beside it"),
     ("stream_timeout", "here it is `budget.first_token` and `budget.idle`"),
@@ -352,19 +361,41 @@ const FOREIGN: &[(&str, &str)] = &[
     ("model_list", "that is another gateway's file; here it is `targets`"),
 ];
 
-/// Where an unknown key may have been meant to go.
+/// What an unknown key may have been meant to be, or where it may have been meant to go.
 fn hint(key: &str, section: &'static Section) -> String {
-    let valid: Vec<&str> = section.keys.iter().map(|k| k.name).collect();
-    if let Some(near) = nearest(key, valid.iter().copied()).first() {
-        return format!("; did you mean `{near}`?");
-    }
     if let Some((_, meaning)) = FOREIGN.iter().find(|(name, _)| *name == key) {
         return format!("; {meaning}");
     }
-    let homes: Vec<&str> =
-        FILE.all().iter().filter(|other| other.key(key).is_some()).map(|other| other.name).take(3).collect();
+    if let Some(near) = meant(key, section) {
+        return format!("; did you mean `{near}`?");
+    }
+    let homes = homes(key, section);
     match homes.is_empty() {
         false => format!(" here; it belongs to {}", homes.join(", ")),
-        true => format!("; valid here: {}", valid.join(", ")),
+        true => {
+            let valid: Vec<&str> = section.keys.iter().map(|k| k.name).collect();
+            format!("; valid here: {}", valid.join(", "))
+        }
+    }
+}
+
+/// The key of this section that an unknown one most probably stands for.
+fn meant(key: &str, section: &'static Section) -> Option<String> {
+    nearest(key, section.keys.iter().map(|k| k.name)).into_iter().next()
+}
+
+/// The sections that have this key: those below this one, else those of the same route, else the file itself.
+fn homes(key: &str, section: &'static Section) -> Vec<&'static str> {
+    let has = |sections: Vec<&'static Section>| -> Vec<&'static str> {
+        sections.iter().filter(|s| s.key(key).is_some()).map(|s| s.name).take(3).collect()
+    };
+    let below = has(section.all());
+    let route = FILE.section_of("routes").map(Section::all).unwrap_or_default();
+    let is_of_route = route.iter().any(|s| std::ptr::eq(*s, section));
+    match (below.is_empty(), is_of_route) {
+        (false, _) => below,
+        (true, true) => has(route),
+        (true, false) if FILE.key(key).is_some() => vec!["the top of the file"],
+        (true, false) => Vec::new(),
     }
 }

@@ -132,8 +132,8 @@ pub(crate) fn read(
         }
         return None;
     };
-    let place = place(fields, provider, report);
-    let credential = credential(fields, provider, report);
+    let place = place(fields, section, provider, report);
+    let credential = credential(fields, section, provider, report);
     if let (Some(Served::Wildcard), Some(_)) = (&served, &upstream_model) {
         let why = "a wildcard serves every model under its own name; remove `upstream_model`";
         report.error(fields.mark("upstream_model"), format!("`{}`: {why}", fields.path));
@@ -179,10 +179,16 @@ fn served(field: &Field<'_>, provider: Option<&Provider>, report: &mut Report) -
     }
 }
 
-fn place(fields: &Fields<'_>, provider: &'static Provider, report: &mut Report) -> Option<Place> {
+fn place(
+    fields: &Fields<'_>,
+    section: &'static Section,
+    provider: &'static Provider,
+    report: &mut Report,
+) -> Option<Place> {
     let Some(field) = fields.get("base_url") else {
         return match base_url::default_of(provider) {
             Ok(place) => Some(place),
+            Err(_) if fields.means_to_have("base_url", section) => None,
             Err(why) => {
                 report.error(fields.at, format!("`{}`: {why}", fields.path));
                 None
@@ -205,12 +211,18 @@ fn place(fields: &Fields<'_>, provider: &'static Provider, report: &mut Report) 
     }
 }
 
-fn credential(fields: &Fields<'_>, provider: &'static Provider, report: &mut Report) -> Option<Credential> {
+fn credential(
+    fields: &Fields<'_>,
+    section: &'static Section,
+    provider: &'static Provider,
+    report: &mut Report,
+) -> Option<Credential> {
     match fields.get("api_key") {
         Some(field) if matches!(&field.node.value, Value::Scalar(s) if s.text == "caller") => {
             Some(Credential::Caller)
         }
         Some(field) => secret::read(&field, report).map(Credential::Secret),
+        None if fields.means_to_have("api_key", section) => None,
         None => match provider.key_variable {
             // Behind an address of its own a provider may be a proxy or a test server that asks for nothing.
             Some(variable) if provider.base_url.is_none() || fields.get("base_url").is_none() => {

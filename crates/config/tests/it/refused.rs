@@ -71,7 +71,34 @@ fn a_key_at_the_wrong_level_is_told_where_it_belongs() {
         "deadline: 30s",
         "f.yaml:5:5: `routes.r.deadline` is not a key here; it belongs to budget",
     );
+    refuses_in_route(
+        "retry: { deadline: 30s }",
+        "f.yaml:5:14: `routes.r.retry.deadline` is not a key here; it belongs to budget",
+    );
+    refuses_line(
+        "server: { throttle: {} }",
+        "f.yaml:2:11: `server.throttle` is not a key here; it belongs to the top of the file",
+    );
     refuses_line("drain: { delay: 1s }", "f.yaml:2:1: `drain` is not a key here; it belongs to server");
+}
+
+#[test]
+fn a_misspelt_key_is_not_called_missing_too() {
+    refuses(
+        "targets:\n  t: { provider: openai, modell: m, apikey: k }\n",
+        &[
+            "f.yaml:2:26: `targets.t.modell` is not a key; did you mean `model`?",
+            "f.yaml:2:37: `targets.t.apikey` is not a key; did you mean `api_key`?",
+        ],
+    );
+    refuses(
+        "targets:\n  t: { provider: vllm, model: m, base_ulr: u }\n  u: { provider: openai-compatible, model: m, base_ulr: u }\n",
+        &[
+            "f.yaml:2:34: `targets.t.base_ulr` is not a key; did you mean `base_url`?",
+            "f.yaml:3:47: `targets.u.base_ulr` is not a key; did you mean `base_url`?",
+        ],
+    );
+    refuses("tragets: {}\n", &["f.yaml:1:1: `tragets` is not a key; did you mean `targets`?"]);
 }
 
 #[test]
