@@ -42,7 +42,6 @@ pub(crate) fn json(status: http::StatusCode, value: &serde_json::Value) -> Respo
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Provenance {
     pub(crate) request_id: String,
-    pub(crate) correlation_id: Option<String>,
     pub(crate) target: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) route: Option<String>,
@@ -59,7 +58,6 @@ impl Provenance {
     /// Writes them, as far as they are exposed.
     pub(crate) fn write(&self, headers: &mut HeaderMap, expose: Expose) {
         set(headers, "x-request-id", Some(&self.request_id));
-        set(headers, "x-pointsman-correlation-id", self.correlation_id.as_deref());
         if self.early {
             set(headers, "x-pointsman-early", Some("true"));
             if expose == Expose::Full {

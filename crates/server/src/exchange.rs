@@ -168,7 +168,6 @@ impl Exchange {
             last.and_then(|a| self.controller.candidate(a.candidate)).is_some_and(|c| c.choice > 0);
         Provenance {
             request_id: self.inbound.id.clone(),
-            correlation_id: self.inbound.correlation_id.clone(),
             target: last.map(|a| self.target_of(a.candidate).to_owned()),
             model: last.map(|a| self.model_of(a.candidate).to_owned()),
             route: self.inbound.route.clone(),

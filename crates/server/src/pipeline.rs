@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use pointsman_config::nearest;
 use pointsman_core::controller::{Command, Event, Stop};
@@ -251,6 +251,8 @@ struct Opening {
 
 /// A stream that was opened early: heartbeats until the loop comes to something, then that.
 enum Early {
+    /// Headers went out; the first heartbeat follows at once, so that they are not held back on the way.
+    Opened(Pending, Duration),
     Waiting(Pending, Duration),
     Relaying(Box<Relay>),
     Over,
@@ -260,7 +262,6 @@ impl Opening {
     fn of(exchange: &Exchange) -> Self {
         let provenance = Provenance {
             request_id: exchange.inbound.id.clone(),
-            correlation_id: exchange.inbound.correlation_id.clone(),
             route: exchange.inbound.route.clone(),
             early: true,
             ..Provenance::default()
@@ -269,15 +270,7 @@ impl Opening {
     }
 
     fn early(self, pending: Pending, keepalive: Duration) -> Response<ClientBody> {
-        let first = futures_util::future::ready(Some(Bytes::from_static(heartbeat())));
-        let body = streamed((Some(first), Early::Waiting(pending, keepalive)), |(first, early)| async move {
-            match first {
-                Some(first) => first.await.map(|beat| (beat, (None, early))),
-                None => early.next().await.map(|(bytes, early)| (bytes, (None, early))),
-            }
-        });
-        let mut response = event_stream(body);
-        *response.status_mut() = StatusCode::OK;
+        let mut response = event_stream(streamed(Early::Opened(pending, keepalive), Early::next));
         self.provenance.write(response.headers_mut(), self.expose);
         response
     }
@@ -286,6 +279,9 @@ impl Opening {
 impl Early {
     async fn next(self) -> Option<(Bytes, Self)> {
         match self {
+            Self::Opened(pending, keepalive) => {
+                Some((Bytes::from_static(heartbeat()), Self::Waiting(pending, keepalive)))
+            }
             Self::Waiting(mut pending, keepalive) => match timeout(keepalive, &mut pending).await {
                 Err(_) => Some((Bytes::from_static(heartbeat()), Self::Waiting(pending, keepalive))),
                 Ok((mut exchange, released)) => {
