@@ -8,7 +8,8 @@ const WINDOW: Duration = Duration::from_secs(60);
 const FALL_FROM: f64 = 0.85;
 
 /// A sliding minute in two sub-windows: the current one in full, the last one by the part of it that the sliding window
-/// still covers, rounded up, so that no minute ever holds more than the limit.
+/// still covers, rounded up. What lay unevenly in the last one may make a sliding minute hold more than the limit, but less
+/// than twice as much, as with a bucket of tokens.
 #[derive(Clone, Copy, Debug, Default)]
 struct Minute {
     number: u64,

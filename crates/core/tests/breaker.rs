@@ -48,7 +48,8 @@ impl Bench {
     fn answer(&mut self, first_token: Duration) -> Option<BreakerCause> {
         let permit = self.admit();
         let (permit, cause) = self.breaker.commit(permit, Some(first_token), &self.policy, self.now);
-        cause.or(self.breaker.succeed(permit, &self.policy, self.now))
+        let done = self.breaker.succeed(permit, &self.policy, self.now);
+        cause.or(done)
     }
 
     fn state(&self) -> BreakerState {
