@@ -35,6 +35,10 @@ const WILDCARD_LANES: usize = 1_024;
 /// How soon to look again at a target that is full of requests or warming up.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// How soon a recovered target that is alone takes twice as many requests at once: a thousand within five seconds, so
+/// that nobody who waits for it is turned away by its warming up.
+const WARM_UP_DOUBLES: Duration = Duration::from_millis(500);
+
 /// A lane's place in the [`Fleet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneIndex(usize);
@@ -412,14 +416,15 @@ impl Fleet {
     }
 
     /// A target without equivalents keeps its whole share in a slow start; what is limited is how much it gets at once:
-    /// as many as its probes at first, twice as many with each second.
+    /// as many as its probes at first, twice as many with every [`WARM_UP_DOUBLES`].
     fn warming_up(&self, lane: &Lane, state: &TargetState, call: &Call, now: Instant) -> Option<Block> {
         if !call.alone {
             return None;
         }
         let breaker = &self.domains.get(lane.target.0)?.breaker;
         let since = breaker.slow_start_since(now)?;
-        let doublings = u32::try_from(now.since(since).as_secs()).unwrap_or(u32::MAX).min(20);
+        let doublings = now.since(since).as_nanos() / WARM_UP_DOUBLES.as_nanos();
+        let doublings = u32::try_from(doublings).unwrap_or(u32::MAX).min(20);
         let at_once = breaker.probes().max(1).saturating_mul(1 << doublings);
         (state.in_flight >= at_once).then_some(Block {
             why: BlockReason::WarmingUp,
