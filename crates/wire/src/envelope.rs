@@ -3,7 +3,8 @@
 //! One forward pass over the bytes. No value tree is built; the body stays with the caller, who gives it to
 //! [`crate::passthrough::render`] together with the envelope. Keys are compared after unescaping, and a routed
 //! key that comes twice is refused: whoever reads the first one and whoever reads the last one would disagree
-//! about what was asked.
+//! about what was asked. So is a key that is a routed one in other letters (`Model`): servers written in Go take
+//! it for the same.
 
 mod error;
 mod fields;
@@ -45,7 +46,7 @@ pub enum Structured {
 }
 
 /// What a request needs of the target that serves it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
     /// Tools (or the deprecated functions) are declared.
     pub tools: bool,
@@ -175,7 +176,7 @@ impl Envelope {
     /// What the request needs.
     #[must_use]
     pub fn needs(&self) -> Needs {
-        self.needs.clone()
+        self.needs
     }
 
     /// The limit on output tokens: `max_completion_tokens`, else `max_tokens`. A negative number (which several

@@ -64,6 +64,17 @@ impl<'a> Edits<'a> {
 /// The body for one attempt. `envelope` must have been read from this very `body`.
 ///
 /// The result is a cheap clone of `body` when nothing changes.
+///
+/// ```
+/// use bytes::Bytes;
+/// use pointsman_wire::envelope::{Envelope, Limits};
+/// use pointsman_wire::passthrough::{Edits, render};
+///
+/// let body = Bytes::from_static(br#"{"temperature": 1.0, "model": "my-route", "messages": []}"#);
+/// let envelope = Envelope::read(&body, &Limits::default()).unwrap();
+/// let sent = render(&body, &envelope, &Edits::model("gpt-4o"));
+/// assert_eq!(sent, &br#"{"temperature": 1.0, "model": "gpt-4o", "messages": []}"#[..]);
+/// ```
 #[must_use]
 pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
     let mut plan = Plan { envelope, replaced: Vec::new(), removed: Vec::new(), added: Vec::new() };

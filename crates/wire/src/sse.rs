@@ -150,7 +150,7 @@ impl SseDecoder {
             return Ok(Some(event));
         }
         if !self.line.is_empty() {
-            let line = self.line.split().freeze();
+            let line = self.take_line();
             if let Some(event) = self.accept(line)? {
                 return Ok(Some(event));
             }
@@ -194,7 +194,7 @@ impl SseDecoder {
             }
             if !self.line.is_empty() {
                 self.keep_beginning(&line)?;
-                line = self.line.split().freeze();
+                line = self.take_line();
             }
             return Ok(Some(line));
         }
@@ -207,6 +207,11 @@ impl SseDecoder {
         }
         self.line.extend_from_slice(part);
         Ok(())
+    }
+
+    /// The kept line, with its whole buffer: what a large event needed is not kept for small ones.
+    fn take_line(&mut self) -> Bytes {
+        std::mem::take(&mut self.line).freeze()
     }
 
     /// Takes one line in; a blank one ends the event.

@@ -38,6 +38,12 @@ pub enum EnvelopeError {
         /// The field.
         key: &'static str,
     },
+    /// A field is a routed one but for the case of its letters.
+    #[error("A field is written almost like '{key}'; write it exactly like that.")]
+    Misspelt {
+        /// The field as it must be written.
+        key: &'static str,
+    },
     /// A field has another type than documented.
     #[error("The field '{field}' must be {expected}.")]
     WrongType {
@@ -73,7 +79,7 @@ impl EnvelopeError {
     #[must_use]
     pub fn param(&self) -> Option<&str> {
         match self {
-            Self::DuplicateKey { key } => Some(key),
+            Self::DuplicateKey { key } | Self::Misspelt { key } => Some(key),
             Self::WrongType { field, .. } | Self::Missing { field } => Some(field),
             Self::Preference { field, .. } => Some(field),
             Self::TooLarge { .. }

@@ -59,6 +59,16 @@ impl Field {
         Self::ALL.iter().find(|(_, name)| *name == key).map(|(field, _)| *field)
     }
 
+    /// The field that a key would be for a reader who does not mind the case of letters. Go's `encoding/json`
+    /// is one, and takes `ſ` for `s` and the Kelvin sign for `k` too.
+    pub(crate) fn folded(key: &str) -> Option<Self> {
+        let plain = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+        if plain || key.len() > 64 {
+            return None;
+        }
+        Self::of(&key.to_uppercase().to_lowercase())
+    }
+
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }

@@ -96,6 +96,9 @@ impl<'a> Reader<'a> {
         self.found.count += 1;
         let name = text(self.scanner.slice(&key)).ok_or(EnvelopeError::NotJson { offset: key.start })?;
         let Some(field) = Field::of(&name) else {
+            if let Some(meant) = Field::folded(&name) {
+                return Err(EnvelopeError::Misspelt { key: meant.name() });
+            }
             self.found.needs.unknown_fields = self.found.needs.unknown_fields || !fields::is_passed(&name);
             self.skip()?;
             return self.reach_separator();

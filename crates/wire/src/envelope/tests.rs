@@ -289,6 +289,22 @@ mod what_it_refuses {
     }
 
     #[test]
+    fn a_routed_key_in_other_letters_since_some_servers_take_it_for_the_same() {
+        for (key, meant) in [
+            ("Model", "model"),
+            ("MODEL", "model"),
+            ("\\u004dodel", "model"),
+            ("meſſages", "messages"),
+            ("Max_Tokens", "max_tokens"),
+            ("max_to\u{212A}ens", "max_tokens"),
+        ] {
+            let body = format!(r#"{{"model":"cheap","messages":[],"{key}":"expensive"}}"#);
+            assert_eq!(read_text(&body).unwrap_err(), EnvelopeError::Misspelt { key: meant }, "{key}");
+        }
+        assert!(read_text(r#"{"model":"m","messages":[],"X-Model":1,"Temperature":1}"#).is_ok());
+    }
+
+    #[test]
     fn other_keys_that_come_twice_are_the_providers_business() {
         assert!(read_text(r#"{"model":"m","messages":[],"temperature":1,"temperature":2}"#).is_ok());
     }
