@@ -1,22 +1,19 @@
 //! From an origin to a connection that is ready for requests: DNS, TCP, the proxy's tunnel, TLS, HTTP.
 
 use std::collections::HashMap;
-use std::future::{Ready, poll_fn};
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderValue, Uri};
+use http::HeaderValue;
 use hyper::client::conn::{http1, http2};
-use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower_service::Service;
 
 use crate::error::{TransportError, TransportErrorKind, connect_kind, exchange_kind, handshake_kind};
 use crate::meter::{HttpSide, Meter};
@@ -25,6 +22,7 @@ use crate::proxy::{Proxy, ProxyConfig};
 use crate::request::{HttpVersion, RequestForm};
 use crate::socket::{Duplex, OpenSocket, Probe, SocketSide, tune};
 use crate::tls::Tls;
+use crate::tunnel;
 use crate::upload::Upload;
 
 /// The bound on response headers, per response.
@@ -100,7 +98,7 @@ impl Connector {
         let mut form = RequestForm::OriginForm;
         let mut credential = None;
         if let Some(proxy) = &proxy {
-            let in_the_clear = !origin.is_tls() && version != HttpVersion::Http2 && !proxy.socks();
+            let in_the_clear = !origin.is_tls() && version != HttpVersion::Http2 && proxy.socks().is_none();
             stream = self.through(proxy, origin, stream, !in_the_clear).await?;
             if in_the_clear {
                 form = RequestForm::AbsoluteForm;
@@ -174,14 +172,11 @@ impl Connector {
         if !tunnel {
             return Ok(stream);
         }
-        let destination: Uri = origin.to_string().parse().map_err(|_| not_ready())?;
-        let stream = TokioIo::new(stream);
-        let tunnelled = match proxy.uri().scheme_str() {
-            Some("socks4" | "socks4a") => socks4(proxy, stream, destination).await,
-            Some("socks5" | "socks5h") => socks5(proxy, stream, destination).await,
-            _ => connect_method(proxy, stream, destination).await,
+        let resolved = match proxy.resolves_here() {
+            true => Some(self.resolve(origin.host(), origin.port()).await?),
+            false => None,
         };
-        tunnelled.map(|io| Box::new(io.into_inner()) as Box<dyn Duplex>)
+        tunnel::open(proxy, origin, resolved.as_deref(), stream).await
     }
 
     async fn http2(
@@ -252,48 +247,6 @@ where
 {
     fn execute(&self, task: F) {
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(task));
-    }
-}
-
-type Proxied = TokioIo<Box<dyn Duplex>>;
-
-async fn connect_method(proxy: &Proxy, stream: Proxied, to: Uri) -> Result<Proxied, TransportError> {
-    let mut tunnel = Tunnel::new(proxy.uri().clone(), Given(Some(stream)));
-    if let Some(credential) = proxy.basic_auth() {
-        tunnel = tunnel.with_auth(credential.clone());
-    }
-    tunnel.call(to).await.map_err(|_| not_ready())
-}
-
-async fn socks5(proxy: &Proxy, stream: Proxied, to: Uri) -> Result<Proxied, TransportError> {
-    let local_dns = proxy.uri().scheme_str() == Some("socks5");
-    let mut socks = SocksV5::new(proxy.uri().clone(), Given(Some(stream))).local_dns(local_dns);
-    if let Some((user, password)) = proxy.raw_auth() {
-        socks = socks.with_auth(user.to_owned(), password.to_owned());
-    }
-    socks.call(to).await.map_err(|_| not_ready())
-}
-
-async fn socks4(proxy: &Proxy, stream: Proxied, to: Uri) -> Result<Proxied, TransportError> {
-    let local_dns = proxy.uri().scheme_str() == Some("socks4");
-    let mut socks = SocksV4::new(proxy.uri().clone(), Given(Some(stream))).local_dns(local_dns);
-    socks.call(to).await.map_err(|_| not_ready())
-}
-
-/// hyper-util's tunnels want a connector; this one hands out the stream that is already there.
-struct Given(Option<Proxied>);
-
-impl Service<Uri> for Given {
-    type Response = Proxied;
-    type Error = std::io::Error;
-    type Future = Ready<Result<Proxied, std::io::Error>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _proxy: Uri) -> Self::Future {
-        std::future::ready(self.0.take().ok_or_else(|| std::io::ErrorKind::NotConnected.into()))
     }
 }
 

@@ -11,7 +11,7 @@ pub struct TransportError {
     pub phase: TransportPhase,
     /// What broke.
     pub kind: TransportErrorKind,
-    /// The connection had served an earlier request (or, with HTTP/2, was serving others).
+    /// The connection had answered an earlier request, so that its loss may be no more than staleness.
     pub reused: bool,
 }
 
@@ -242,4 +242,36 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
         };
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn failures_to_connect_are_told_apart_by_their_error_number() {
+        // Numbers of Linux, errno(3).
+        for (errno, kind) in [
+            (111, TransportErrorKind::Refused),
+            (110, TransportErrorKind::ConnectTimeout),
+            (104, TransportErrorKind::Reset),
+            (24, TransportErrorKind::TooManyConnections),
+            (23, TransportErrorKind::TooManyConnections),
+            (99, TransportErrorKind::TooManyConnections),
+            (101, TransportErrorKind::Other),
+            (113, TransportErrorKind::Other),
+        ] {
+            assert_eq!(connect_kind(&io::Error::from_raw_os_error(errno)), kind, "errno {errno}");
+        }
+    }
+
+    #[test]
+    fn a_tls_failure_is_found_inside_the_io_error_that_wraps_it() {
+        let tls = rustls::Error::DecryptError;
+        let wrapped = io::Error::new(io::ErrorKind::InvalidData, tls);
+        assert_eq!(handshake_kind(&wrapped), TransportErrorKind::Tls);
+        let plain = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(handshake_kind(&plain), TransportErrorKind::Handshake);
+    }
 }

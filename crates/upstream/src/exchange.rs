@@ -92,7 +92,10 @@ async fn on_http2(
     let outgoing = Outgoing::new(lease.meter(), progress, true);
     let response = lease.try_send(request);
     match race(response, &outgoing, limits).await {
-        Ok(Ok(response)) => Ok(response),
+        Ok(Ok(response)) => {
+            lease.answered();
+            Ok(response)
+        }
         Ok(Err(refused)) => Err(http2_failure(lease, &refused, reused)),
         Err(kind) => {
             // The connection may be dead without a sign (a middlebox dropped it): no new stream may meet the same.

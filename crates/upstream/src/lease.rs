@@ -88,6 +88,7 @@ pub(crate) struct Single {
     probe: Probe,
     form: RequestForm,
     proxy_credential: Option<HeaderValue>,
+    /// An answer was read to its end on it.
     served: bool,
     _driver: Driver,
 }
@@ -181,7 +182,8 @@ pub(crate) struct Shared {
     probe: Probe,
     streams: AtomicUsize,
     peer_streams: Arc<AtomicUsize>,
-    served: AtomicBool,
+    /// A response came on it, so that its loss may be staleness.
+    answered: AtomicBool,
     evicted: AtomicBool,
     idle_since: Stamp,
     _stop: DropGuard,
@@ -198,7 +200,7 @@ impl Shared {
             meter,
             probe,
             streams: AtomicUsize::new(1),
-            served: AtomicBool::new(false),
+            answered: AtomicBool::new(false),
             evicted: AtomicBool::new(false),
             idle_since: Stamp::now(),
             _stop: stop,
@@ -251,7 +253,7 @@ pub(crate) struct H2Lease {
 impl H2Lease {
     /// `shared` has the stream already counted.
     pub(crate) fn new(shared: Arc<Shared>, home: Home, exchange: Exchange) -> Self {
-        let reused = shared.served.swap(true, Ordering::AcqRel);
+        let reused = shared.answered.load(Ordering::Acquire);
         Self { shared, reused, home, _exchange: exchange }
     }
 
@@ -265,6 +267,11 @@ impl H2Lease {
 
     pub(crate) fn try_send(&self, request: http::Request<Upload>) -> impl Future<Output = TrySent> + use<> {
         self.shared.sender.clone().try_send_request(request)
+    }
+
+    /// A response head came.
+    pub(crate) fn answered(&self) {
+        self.shared.answered.store(true, Ordering::Release);
     }
 
     /// Gives the connection no new streams. It closes with its last one.

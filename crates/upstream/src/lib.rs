@@ -27,6 +27,7 @@ mod proxy;
 mod request;
 mod socket;
 mod tls;
+mod tunnel;
 mod upload;
 
 pub use body::Body;

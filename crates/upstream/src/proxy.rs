@@ -26,6 +26,13 @@ pub(crate) struct Proxy {
     intercept: Intercept,
 }
 
+/// Version of the SOCKS protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Socks {
+    V4,
+    V5,
+}
+
 impl ProxyConfig {
     /// No proxy for anything.
     #[must_use]
@@ -107,9 +114,17 @@ impl Proxy {
         self.uri().scheme_str() == Some("https")
     }
 
-    /// `socks5` resolves the name here, `socks5h` at the proxy.
-    pub(crate) fn socks(&self) -> bool {
-        self.uri().scheme_str().is_some_and(|scheme| scheme.starts_with("socks"))
+    pub(crate) fn socks(&self) -> Option<Socks> {
+        match self.uri().scheme_str() {
+            Some("socks4" | "socks4a") => Some(Socks::V4),
+            Some("socks5" | "socks5h") => Some(Socks::V5),
+            _ => None,
+        }
+    }
+
+    /// Whether the name of the origin is looked up here (`socks4`, `socks5`) and not by the proxy (`socks4a`, `socks5h`).
+    pub(crate) fn resolves_here(&self) -> bool {
+        matches!(self.uri().scheme_str(), Some("socks4" | "socks5"))
     }
 
     pub(crate) fn basic_auth(&self) -> Option<&HeaderValue> {

@@ -71,9 +71,9 @@ pub struct Response {
 /// How the connection of a response was got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// The connection had been used before, or is shared with other streams.
+    /// The connection had answered an earlier request.
     pub reused: bool,
-    /// How long the connection took to become ready, if it is new.
+    /// How long the connection took to become ready, if this request opened it.
     pub connect: Option<Duration>,
     /// The request was repeated on this connection because a reused one was lost (or refused the stream).
     pub stale_replaced: bool,

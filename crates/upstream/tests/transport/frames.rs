@@ -7,6 +7,7 @@ pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
 pub const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
@@ -28,12 +29,14 @@ pub struct Frame {
 
 pub struct Frames<S> {
     socket: S,
+    /// Give back, for each DATA frame, the flow-control window that it took (RFC 9113, section 6.9).
+    pub opens_windows: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     /// Reads the client's preface and sends SETTINGS, with a limit on concurrent streams if given.
     pub async fn accept(socket: S, max_streams: Option<u32>) -> Self {
-        let mut frames = Self { socket };
+        let mut frames = Self { socket, opens_windows: false };
         let mut preface = [0u8; 24];
         frames.socket.read_exact(&mut preface).await.unwrap();
         assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -69,6 +72,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         let frame = Frame { kind: header[3], flags: header[4], stream, payload };
         if frame.kind == SETTINGS && frame.flags == 0 {
             self.write(SETTINGS, 1, 0, &[]).await;
+        }
+        if frame.kind == DATA && length > 0 && self.opens_windows {
+            self.write(WINDOW_UPDATE, 0, 0, &length.to_be_bytes()).await;
+            self.write(WINDOW_UPDATE, 0, frame.stream, &length.to_be_bytes()).await;
         }
         Some(frame)
     }

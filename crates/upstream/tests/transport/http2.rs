@@ -494,7 +494,7 @@ async fn a_stalled_socket_under_a_small_request_stalls_its_write() {
     let _unread = soon("the large request arrives", rx.recv()).await.unwrap();
     let limits = SendLimits { write: SHORT, headers: None, connect: SOON };
     let error = client.send(h2(&server.origin(), "small"), &limits).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: true });
+    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false });
     large.abort();
 }
 

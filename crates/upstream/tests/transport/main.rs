@@ -5,6 +5,7 @@
 mod frames;
 mod http1;
 mod http2;
+mod isolation;
 mod limits;
 mod proxy;
 mod stale;

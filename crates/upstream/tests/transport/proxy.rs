@@ -1,7 +1,7 @@
 //! Proxies from the environment: in the clear, by tunnel, by SOCKS, and for whom not.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{AUTHORIZATION, HeaderValue};
 use pointsman_upstream::{
@@ -126,36 +126,75 @@ async fn http2_in_the_clear_goes_through_a_tunnel() {
     assert!(rx.recv().await.unwrap().starts_with("CONNECT api.test:80 "));
 }
 
-/// RFC 1928: no authentication, CONNECT by name.
-#[tokio::test]
-async fn a_socks5h_proxy_resolves_the_name_itself() {
-    let server = Server::start(|_, stream| serve_ok(stream)).await;
-    let to = server.address;
-    let (tx, mut rx) = seen();
-    let proxy = Server::start(move |_, mut stream| {
+/// A SOCKS 5 proxy (RFC 1928) without authentication that reports the destination it is asked for.
+async fn socks5(tx: tokio::sync::mpsc::UnboundedSender<String>, to: SocketAddr) -> Server {
+    Server::start(move |_, mut stream| {
         let tx = tx.clone();
         async move {
             let mut greeting = [0u8; 2];
             stream.read_exact(&mut greeting).await.unwrap();
             stream.read_exact(&mut vec![0u8; usize::from(greeting[1])]).await.unwrap();
             stream.write_all(&[5, 0]).await.unwrap();
-            let mut request = [0u8; 5];
+            let mut request = [0u8; 4];
             stream.read_exact(&mut request).await.unwrap();
-            assert_eq!(&request[..4], &[5, 1, 0, 3], "CONNECT to a domain name");
-            let mut name = vec![0u8; usize::from(request[4])];
-            stream.read_exact(&mut name).await.unwrap();
+            assert_eq!(&request[..3], &[5, 1, 0], "CONNECT");
+            let host = match request[3] {
+                1 => std::net::Ipv4Addr::from(stream.read_u32().await.unwrap()).to_string(),
+                3 => {
+                    let mut name = vec![0u8; usize::from(stream.read_u8().await.unwrap())];
+                    stream.read_exact(&mut name).await.unwrap();
+                    String::from_utf8(name).unwrap()
+                }
+                other => panic!("address type {other}"),
+            };
             let port = stream.read_u16().await.unwrap();
-            tx.send(format!("{}:{port}", String::from_utf8(name).unwrap())).unwrap();
+            tx.send(format!("{host}:{port}")).unwrap();
             stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
             let mut onward = TcpStream::connect(to).await.unwrap();
             copy_bidirectional(&mut stream, &mut onward).await.ok();
         }
     })
+    .await
+}
+
+#[tokio::test]
+async fn a_socks5h_proxy_gets_the_name_and_a_socks5_proxy_the_address() {
+    for (scheme, destination) in [("socks5h", "api.test:81"), ("socks5", "192.0.2.7:81")] {
+        let server = Server::start(|_, stream| serve_ok(stream)).await;
+        let (tx, mut rx) = seen();
+        let proxy = socks5(tx, server.address).await;
+        let proxy = proxies(&[("all_proxy", format!("{scheme}://{}", proxy.address))]);
+        let config = ClientConfig { proxy, ..ClientConfig::default() };
+        let addresses = HashMap::from([("api.test".to_owned(), vec![IpAddr::from([192, 0, 2, 7])])]);
+        let client = Client::with_addresses(config, addresses).unwrap();
+        let mut response = client.send(post(&origin("http://api.test:81"), "x"), &limits()).await.unwrap();
+        assert_eq!(read_all(&mut response.body).await.unwrap(), b"ok");
+        assert_eq!(rx.recv().await.unwrap(), destination);
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_can_itself_be_reached_over_tls() {
+    let authority = Authority::new();
+    let tls = authority.acceptor("localhost", &[]);
+    let (tx, mut rx) = seen();
+    let proxy = Server::start(move |_, stream| {
+        let (tls, tx) = (tls.clone(), tx.clone());
+        async move {
+            let mut stream = tls.accept(stream).await.unwrap();
+            tx.send(read_request(&mut stream).await.unwrap().0).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            stream.flush().await.unwrap();
+            until_gone(&mut stream).await;
+        }
+    })
     .await;
-    let client = client_through(proxies(&[("all_proxy", format!("socks5h://{}", proxy.address))]));
-    let mut response = client.send(post(&origin("http://api.test:81"), "x"), &limits()).await.unwrap();
+    let url = format!("https://localhost:{}", proxy.address.port());
+    let config = ClientConfig { proxy: proxies(&[("HTTP_PROXY", url)]), ..authority.config() };
+    let client = Client::new(config).unwrap();
+    let mut response = client.send(post(&origin("http://api.test"), "x"), &limits()).await.unwrap();
     assert_eq!(read_all(&mut response.body).await.unwrap(), b"ok");
-    assert_eq!(rx.recv().await.unwrap(), "api.test:81");
+    assert!(rx.recv().await.unwrap().starts_with("POST http://api.test/v1/chat/completions "));
 }
 
 #[tokio::test]
