@@ -274,6 +274,13 @@ pub(crate) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice::<String>(json).ok().map(Cow::Owned)
 }
 
+/// The same object without keys that come twice; the last one holds, as it does for SDKs. `None` if it has none
+/// or is no object. For the rare text that a strict reader refuses.
+pub(crate) fn without_duplicates(json: &[u8]) -> Option<Vec<u8>> {
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(json).ok()?;
+    serde_json::to_vec(&object).ok().filter(|text| text.len() < json.len())
+}
+
 /// Whether a JSON value says nothing: `null`, `false`, `0`, or an empty string, array or object.
 pub(crate) fn is_falsy(json: &str) -> bool {
     let json = json.trim();

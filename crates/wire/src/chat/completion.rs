@@ -114,9 +114,18 @@ pub fn check_completion(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
             return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
         }
     }
-    let completion: Completion<'_> = serde_json::from_slice(body).map_err(|_| BadCompletion::NotJson)?;
+    match serde_json::from_slice(body) {
+        Ok(completion) => facts(&completion, body),
+        Err(_) => {
+            let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
+            facts(&serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body)
+        }
+    }
+}
+
+fn facts(completion: &Completion<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
     let choices = completion.choices.as_deref().unwrap_or_default();
-    if let Some(error) = error_of(&completion, body) {
+    if let Some(error) = error_of(completion, body) {
         return Err(BadCompletion::ErrorObject(error));
     }
     if !choices.iter().any(|choice| choice.message.is_some()) {

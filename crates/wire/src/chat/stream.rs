@@ -165,14 +165,22 @@ impl StreamDecoder {
             self.done = true;
             return ChunkFacts::of(ChunkKind::Done);
         }
-        let chunk = data.starts_with(b"{").then(|| serde_json::from_slice::<Chunk<'_>>(data).ok()).flatten();
-        let Some(chunk) = chunk else {
-            self.malformed += 1;
-            return ChunkFacts::of(ChunkKind::Malformed);
-        };
-        let usage = self.take_usage(&chunk);
-        let model = self.take_model(&chunk);
-        let mut facts = match error_of(&chunk, data) {
+        if let Some(chunk) = chunk(data) {
+            return self.take(&chunk, data);
+        }
+        if let Some(data) = json::without_duplicates(data)
+            && let Some(chunk) = chunk(&data)
+        {
+            return self.take(&chunk, &data);
+        }
+        self.malformed += 1;
+        ChunkFacts::of(ChunkKind::Malformed)
+    }
+
+    fn take(&mut self, chunk: &Chunk<'_>, data: &[u8]) -> ChunkFacts {
+        let usage = self.take_usage(chunk);
+        let model = self.take_model(chunk);
+        let mut facts = match error_of(chunk, data) {
             Some(error) => ChunkFacts::of(ChunkKind::Error(error)),
             None => self.choices(chunk.choices.as_deref().unwrap_or_default()),
         };
@@ -282,6 +290,11 @@ impl StreamDecoder {
         });
         self.choices.get_mut(at)
     }
+}
+
+/// An event's data as a chunk; a list would pass for a struct, so the brace is asked for.
+fn chunk(data: &[u8]) -> Option<Chunk<'_>> {
+    data.starts_with(b"{").then(|| serde_json::from_slice(data).ok()).flatten()
 }
 
 fn index(choice: &Choice<'_>) -> u64 {

@@ -85,6 +85,14 @@ mod the_tap {
     }
 
     #[test]
+    fn reads_keys_that_come_twice_as_sdks_do() {
+        let twice = br#"{"choices":[],"choices":[{"index":0,"delta":{"content":"","content":"a"}}]}"#;
+        assert_eq!(kind(twice), ChunkKind::Output);
+        let plain = br#"{"choices":[{"message":{"content":"","content":"a"},"finish_reason":"stop"}]}"#;
+        assert!(check_completion(plain).unwrap().has_output);
+    }
+
+    #[test]
     fn tells_the_model_once_and_passes_over_an_empty_one() {
         let mut tap = StreamDecoder::new();
         assert_eq!(tap.event(br#"{"model":"","choices":[]}"#).model, None);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{MAX_ERROR_BODY, UpstreamError};
 
 pub(super) fn parse(body: &[u8]) -> Option<UpstreamError> {
-    let body = body.trim_ascii();
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
     if body.len() > MAX_ERROR_BODY || !matches!(body.first(), Some(b'{' | b'[')) {
         return None;
     }

@@ -21,6 +21,7 @@ mod parsing {
         expect(body, "bad", Some("invalid_request_error"), Some("x"), Some("invalid_value"));
         let nulls = r#"{"error":{"message":"bad","type":null,"param":null,"code":null}}"#;
         expect(nulls, "bad", None, None, None);
+        expect(&format!("\u{FEFF} {nulls}"), "bad", None, None, None);
     }
 
     #[test]
