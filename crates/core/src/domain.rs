@@ -142,6 +142,8 @@ pub struct Domain {
     pub(crate) strike: Option<u64>,
     /// The state that was last told as a transition.
     pub(crate) told: DomainState,
+    /// What brought that transition about, in words.
+    pub(crate) cause: Option<&'static str>,
     /// The last binding that led here; older ones are what a reload left behind.
     pub(crate) bound: u64,
 }
@@ -157,6 +159,7 @@ impl Domain {
             isolation: None,
             strike: None,
             told: DomainState::Closed,
+            cause: None,
             bound: 0,
         }
     }

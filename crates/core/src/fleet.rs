@@ -516,6 +516,7 @@ impl Fleet {
         let Some(record) = self.domains.get_mut(domain.0) else { return };
         let to = record.state(now);
         record.told = to;
+        record.cause = Some(cause);
         if self.transitions.len() < EVENTS_KEPT {
             self.transitions.push(Transition { at: now, domain, from, to, cause, alert });
         }

@@ -1,8 +1,9 @@
 //! What an operator sees and does.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{DomainIndex, DomainKind, DomainState, Fleet, Instant, String};
+use super::{DomainIndex, DomainKind, DomainState, Fleet, Instant, String, TargetState};
 use crate::breaker::BreakerCause;
 use crate::domain::Isolation;
 use crate::kind::FailureKind;
@@ -24,8 +25,17 @@ pub struct DomainView {
     pub failures_in_a_row: u32,
     /// Why it is isolated, if it is; `None` inside is an operator.
     pub isolated: Option<Option<FailureKind>>,
+    /// What brought its last transition about, in words.
+    pub cause: Option<&'static str>,
     /// Transitions of its breaker so far.
     pub epoch: u64,
+}
+
+impl TargetState {
+    /// The smallest unused share of the target's own limits per minute, 0.0 to 1.0, if it has any.
+    pub fn own_headroom(&self, now: Instant) -> Option<f64> {
+        self.usage.headroom(&self.limits, now)
+    }
 }
 
 impl Fleet {
@@ -44,16 +54,13 @@ impl Fleet {
 
     /// All domains of the targets of this name, most general first.
     pub fn domains_of(&self, target: &str, now: Instant) -> Vec<DomainView> {
-        let mut seen: Vec<DomainIndex> = Vec::new();
+        let mut seen: BTreeSet<DomainIndex> = BTreeSet::new();
+        let mut found: Vec<DomainIndex> = Vec::new();
         let killed = self.target_state(target).is_some_and(|s| s.killed);
         for lane in self.lanes_of(target).filter(|lane| self.is_in_view(lane.target)) {
-            for index in lane.domains() {
-                if !seen.contains(&index) {
-                    seen.push(index);
-                }
-            }
+            found.extend(lane.domains().filter(|index| seen.insert(*index)));
         }
-        seen.iter().filter_map(|index| self.view(*index, killed, now)).collect()
+        found.iter().filter_map(|index| self.view(*index, killed, now)).collect()
     }
 
     /// Every domain, for metrics.
@@ -128,6 +135,7 @@ impl Fleet {
             until: domain.until(now).filter(|at| *at != Instant::FAR_FUTURE),
             failures_in_a_row: domain.breaker.failures_in_a_row(),
             isolated: domain.isolation.map(|i| i.cause),
+            cause: domain.cause,
             epoch: domain.breaker.epoch(),
         })
     }
