@@ -72,11 +72,12 @@ impl Exchange {
             error.status = StatusCode::from_u16(status).unwrap_or(error.status);
         }
         if let Some(provider) = self.notes.get(place).and_then(|n| n.error.as_deref()) {
-            error.message = masked(provider);
-            error.provider_kind = provider.kind.clone();
-            error.code = provider.code.clone();
-            error.param = provider.param.clone();
-            error.extra = provider.extra.clone();
+            let provider = provider.clone().masked();
+            error.message = provider.message;
+            error.provider_kind = provider.kind;
+            error.code = provider.code;
+            error.param = provider.param;
+            error.extra = provider.extra;
         }
         if attempt.kind == Some(FailureKind::ContextOverflow) {
             error.status = StatusCode::BAD_REQUEST;
