@@ -78,7 +78,9 @@ impl Essentials {
 /// The failure domain of a credential: recognisable, and not the credential.
 fn account(provider: &Provider, place: &Place, credential: &Credential) -> String {
     let mark = match credential {
-        Credential::None => "none".to_owned(),
+        // Without a credential only the address tells two servers apart: one that limits its rate says nothing about
+        // its neighbour on another port.
+        Credential::None => return format!("{}@{}#none", provider.name, place.endpoint),
         Credential::Caller => "caller".to_owned(),
         Credential::Secret(secret) => {
             let hash = stable_hash(&[provider.name, &place.host, secret.expose_secret()]);

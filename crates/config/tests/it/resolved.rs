@@ -156,7 +156,14 @@ fn accounts_follow_the_credential_and_identities_whatever_changes_a_domain() {
     assert_eq!(target.account, other_model.account);
     assert_ne!(target.identity, other_model.identity);
     let none = config(LOCAL).catalog.targets.remove(0);
-    assert_eq!(none.account, "ollama@127.0.0.1#none");
+    assert_eq!(none.account, "ollama@http://127.0.0.1:11434#none");
+    let keyless = |port: u16| {
+        let text = format!(
+            "targets: {{ a: {{ provider: vllm, model: m, base_url: \"http://host:{port}/v1\" }} }}\n"
+        );
+        config(&text).catalog.targets.remove(0)
+    };
+    assert_ne!(keyless(1).account, keyless(2).account, "two servers without a key share nothing");
 }
 
 #[test]
