@@ -18,6 +18,7 @@ use crate::exchange::{Again, exchange};
 use crate::pool::{Key, Pool, PoolLimits};
 use crate::proxy::ProxyConfig;
 use crate::request::{Prepared, Request, Response, SendLimits, Timing};
+use crate::resolve::Resolver;
 use crate::tls::Tls;
 
 /// How often one request is repeated because its provider declared that it did not process it. A provider that
@@ -123,7 +124,7 @@ impl Client {
         let connector = Connector {
             tls: Tls::new(config.ca_file.as_deref())?,
             proxy: config.proxy,
-            addresses: Arc::new(addresses),
+            resolver: Resolver::new(addresses),
             open: Arc::new(AtomicUsize::new(0)),
             h2_streams: limits.h2_streams,
         };
@@ -144,6 +145,7 @@ impl Client {
     /// # Errors
     /// [`TransportError`] if no whole response head came.
     pub async fn send(&self, request: Request, limits: &SendLimits) -> Result<Response, TransportError> {
+        let limits = &limits.bounded();
         let key = Key::new(Arc::clone(&request.origin), request.http);
         let mut may_replay = request.replay_on_stale;
         let prepared = Prepared::new(request, &self.user_agent)?;

@@ -1,8 +1,7 @@
 //! From an origin to a connection that is ready for requests: DNS, TCP, the proxy's tunnel, TLS, HTTP.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +19,7 @@ use crate::meter::{HttpSide, Meter};
 use crate::origin::Origin;
 use crate::proxy::{Proxy, ProxyConfig};
 use crate::request::{HttpVersion, RequestForm};
+use crate::resolve::Resolver;
 use crate::socket::{Duplex, OpenSocket, Probe, SocketSide, tune};
 use crate::tls::Tls;
 use crate::tunnel;
@@ -37,7 +37,7 @@ const H2_STREAM_WINDOW: u32 = 256 * 1024;
 pub(crate) struct Connector {
     pub(crate) tls: Tls,
     pub(crate) proxy: ProxyConfig,
-    pub(crate) addresses: Arc<HashMap<String, Vec<IpAddr>>>,
+    pub(crate) resolver: Resolver,
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) h2_streams: usize,
 }
@@ -71,7 +71,7 @@ impl Connector {
         Self {
             tls: self.tls.clone(),
             proxy: self.proxy.clone(),
-            addresses: Arc::clone(&self.addresses),
+            resolver: self.resolver.clone(),
             open: Arc::new(AtomicUsize::new(0)),
             h2_streams: self.h2_streams,
         }
@@ -141,19 +141,15 @@ impl Connector {
                 Err(_) => kind = TransportErrorKind::ConnectTimeout,
             }
         }
+        self.resolver.doubt(host);
         Err(TransportError::not_sent(kind))
     }
 
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, TransportError> {
-        if let Ok(ip) = host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, port)]);
-        }
-        if let Some(fixed) = self.addresses.get(host) {
-            return Ok(fixed.iter().map(|ip| SocketAddr::new(*ip, port)).collect());
-        }
-        match tokio::net::lookup_host((host, port)).await {
-            Ok(found) => Ok(found.collect()),
-            Err(_) => Err(TransportError::not_sent(TransportErrorKind::Dns)),
+        let addresses = self.resolver.resolve(host, port).await;
+        match addresses.is_empty() {
+            true => Err(TransportError::not_sent(TransportErrorKind::Dns)),
+            false => Ok(addresses),
         }
     }
 

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
 use crate::connect::{Http1Parts, Http2Parts};
@@ -238,7 +238,7 @@ impl Shared {
     }
 
     pub(crate) fn idle_for(&self, limit: Duration) -> bool {
-        self.is_idle() && self.idle_since.last() + limit <= Instant::now()
+        self.is_idle() && self.idle_since.last().elapsed() >= limit
     }
 }
 

@@ -25,6 +25,7 @@ mod origin;
 mod pool;
 mod proxy;
 mod request;
+mod resolve;
 mod socket;
 mod tls;
 mod tunnel;

@@ -126,7 +126,8 @@ impl Pool {
             match self.next_step(key, newer_than, may_join) {
                 Step::Use(lease) => return Ok(CheckedOut { lease, connect: None }),
                 Step::Join(opening) => may_join = opening.wait(limit, deadline).await,
-                Step::Open(opening) => return self.open(key, opening, deadline).await,
+                // Boxed, since it is rare and large beside the rest of a request.
+                Step::Open(opening) => return Box::pin(self.open(key, opening, deadline)).await,
             }
         }
     }

@@ -56,6 +56,14 @@ pub struct SendLimits {
     pub write: Duration,
 }
 
+impl SendLimits {
+    /// With limits that mean "never" made finite, so that a deadline can be computed.
+    pub(crate) fn bounded(&self) -> Self {
+        const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        Self { connect: self.connect.min(NEVER), headers: self.headers, write: self.write.min(NEVER) }
+    }
+}
+
 /// The head of an answer, with the body still to be read.
 pub struct Response {
     /// Status code.
