@@ -13,7 +13,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from processes import HOST, KEY, Gateway, Limits, Sim
+from processes import HOST, KEY, Gateway, Settings, Sim
 from relay import Relay
 
 MODEL = "gpt-4o"
@@ -54,16 +54,16 @@ def no_proxy_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def open_line(tmp_path: Path) -> Iterator[Callable[..., Line]]:
-    """Opens a line with given limits: `open_line(keepalive="1s")`."""
+    """Opens a line with given settings: `open_line(keepalive="1s")`."""
     with ExitStack() as stack:
 
-        def open_line(**limits: object) -> Line:
+        def open_line(**settings: object) -> Line:
             sims = Sim("primary", tmp_path), Sim("standby", tmp_path)
             for sim in sims:
                 stack.callback(sim.stop)
             for sim in sims:
                 sim.wait_until_ready()
-            gateway = Gateway(*sims, Limits(**limits), tmp_path)
+            gateway = Gateway(*sims, Settings(**settings), tmp_path)
             stack.callback(gateway.stop)
             gateway.wait_until_ready()
             relay = Relay(gateway.port)

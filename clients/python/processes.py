@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import os
+import random
 import socket
 import subprocess
 import time
@@ -17,14 +18,24 @@ HOST = "127.0.0.1"
 KEY = "pk-python-suite-Zq7v"
 """The gateway key of every test; the configuration holds its hash only."""
 
+PRIMARY_KEY, STANDBY_KEY = "sk-primary-Aa1A", "sk-standby-Bb2B"
+"""What the gateway shows to its providers; they repeat the last four characters of what they were shown."""
+
 READY_WITHIN = 20.0
 """Seconds that a process may take until it answers; far more than it needs, for a busy machine."""
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    """A port that nothing listens on, below the range from which systems take ports for outgoing connections: until the
+    process listens (and after it was killed) no connection of another test can take it by chance."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        return port
 
 
 def call(port: int, method: str, path: str, body: Any = None, timeout: float = 10.0) -> tuple[int, bytes]:
@@ -128,7 +139,7 @@ class Sim(Process):
 
 
 @dataclass(frozen=True)
-class Limits:
+class Settings:
     """What a test sets otherwise than the product's defaults: short limits, so that it need not wait for long ones."""
 
     first_token: str = "2s"
@@ -137,35 +148,38 @@ class Limits:
     deadline: str = "30s"
     same_target_attempts: int = 1
     keepalive: str = "15s"
+    provider_keys: bool = True
+    """Whether the providers are asked with a key each, or with none, as servers of one's own often are."""
 
 
 class Gateway(Process):
     """`pointsman serve` in front of two targets of one model: `primary` is asked before `standby`."""
 
-    def __init__(self, primary: Sim, standby: Sim, limits: Limits, folder: Path) -> None:
+    def __init__(self, primary: Sim, standby: Sim, settings: Settings, folder: Path) -> None:
         port = free_port()
         file = folder / "pointsman.yaml"
-        file.write_text(configuration(port, free_port(), primary.port, standby.port, limits))
+        file.write_text(configuration(port, free_port(), primary.port, standby.port, settings))
         super().__init__(["serve", "--config", str(file)], port, "/readyz", folder / "gateway.log")
 
 
-def configuration(listen: int, admin: int, primary: int, standby: int, limits: Limits) -> str:
+def configuration(listen: int, admin: int, primary: int, standby: int, settings: Settings) -> str:
+    keys = [f', api_key: "{key}"' if settings.provider_keys else "" for key in (PRIMARY_KEY, STANDBY_KEY)]
     digest = hashlib.sha256(KEY.encode()).hexdigest()
     return f"""\
-server: {{ listen: "{HOST}:{listen}", keepalive: {limits.keepalive} }}
+server: {{ listen: "{HOST}:{listen}", keepalive: {settings.keepalive} }}
 admin: {{ listen: "{HOST}:{admin}" }}
 targets:
-  primary: {{ provider: openai-compatible, base_url: "http://{HOST}:{primary}/v1", model: gpt-4o, priority: 1 }}
-  standby: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o, priority: 2 }}
+  primary: {{ provider: openai-compatible, base_url: "http://{HOST}:{primary}/v1", model: gpt-4o, priority: 1{keys[0]} }}
+  standby: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o, priority: 2{keys[1]} }}
   private: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o-private }}
 keys:
   python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o] }}
 defaults:
   budget:
-    deadline: {limits.deadline}
-    max_same_target_attempts: {limits.same_target_attempts}
+    deadline: {settings.deadline}
+    max_same_target_attempts: {settings.same_target_attempts}
     connect: 2s
-    first_token: {limits.first_token}
-    response: {limits.response}
-    idle: {limits.idle}
+    first_token: {settings.first_token}
+    response: {settings.response}
+    idle: {settings.idle}
 """

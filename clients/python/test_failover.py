@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import scripts
 from conftest import MODEL, Line
+from processes import KEY, PRIMARY_KEY, STANDBY_KEY
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
 TEXT = "the standby answers in seven plain words"
@@ -93,3 +96,22 @@ def test_a_tool_call_survives_failover_exactly_once(line: Line, stream: bool) ->
         names = [call.function.name for call in answer.choices[0].message.tool_calls]
     assert names == ["pay"]
     assert (line.completions, line.primary.calls, line.standby.calls) == (1, 1, 1)
+
+
+def test_a_rate_limit_of_one_keyless_server_says_nothing_about_its_neighbour(open_line) -> None:
+    line = open_line(provider_keys=False)
+    line.primary.set(scripts.rate_limit(30))
+    line.standby.set(scripts.answer(TEXT))
+    headers, text = ask(line, stream=True)
+    assert_standby_answered(line, headers, True, text)
+
+
+def test_each_provider_sees_its_own_credential_only(line: Line) -> None:
+    line.primary.set(scripts.server_error(500))
+    ask(line, stream=False)
+    for sim, own, other in ((line.primary, PRIMARY_KEY, STANDBY_KEY), (line.standby, STANDBY_KEY, PRIMARY_KEY)):
+        [received] = [one for one in sim.received() if "/chat/completions" in one["path"]]
+        shown = [value for name, value in received["headers"] if name.lower() == "authorization"]
+        assert len(shown) == 1 and shown[0].endswith(own[-4:])
+        everything = json.dumps(received)
+        assert other[-4:] not in everything and KEY[-4:] not in everything
