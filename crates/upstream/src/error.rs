@@ -167,7 +167,7 @@ pub(crate) fn exchange_kind(error: &hyper::Error) -> TransportErrorKind {
     if let Some(io) = find_io(error) {
         return io_kind(io);
     }
-    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+    if task_gone(error) {
         return TransportErrorKind::Closed;
     }
     if error.is_parse() {
@@ -189,8 +189,13 @@ pub(crate) fn unprocessed(error: &hyper::Error) -> bool {
 pub(crate) fn lost_connection(error: &hyper::Error) -> bool {
     match find::<h2::Error>(error) {
         Some(h2) => h2.is_io() || h2.is_go_away(),
-        None => find_io(error).is_some() || error.is_canceled() || error.is_closed(),
+        None => find_io(error).is_some() || task_gone(error),
     }
+}
+
+/// hyper's task of the connection ended with the request in its hands.
+fn task_gone(error: &hyper::Error) -> bool {
+    error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }
 
 fn h2_kind(error: &h2::Error) -> TransportErrorKind {

@@ -72,7 +72,13 @@ async fn on_http1(
             let kind = exchange_kind(refused.error());
             let error = TransportError::new(phase(unsent), kind).on_reused(reused);
             let silent = outgoing.meter.read() == read_before;
-            Err(Failed { error, again: again_after_loss(reused, unsent, silent && is_loss(kind)) })
+            // A new connection that is lost at once is the provider's failure; a reused one may just have been stale.
+            let again = match (reused, unsent) {
+                (true, true) => Again::Unprocessed,
+                (true, false) if silent && is_loss(kind) => Again::Stale,
+                _ => Again::No,
+            };
+            Err(Failed { error, again })
         }
         Err(kind) => {
             let phase = phase(kind != TransportErrorKind::HeadersTimeout && outgoing.nothing_left());
@@ -120,17 +126,12 @@ fn http2_failure(lease: &H2Lease, refused: &TrySendError<http::Request<Upload>>,
     if lost || unsent {
         lease.evict();
     }
-    let error = TransportError::new(phase(unsent), kind).on_reused(reused);
-    Failed { error, again: again_after_loss(reused, unsent, lost) }
-}
-
-/// A new connection that is lost at once is the provider's failure; a reused one may just have been stale.
-fn again_after_loss(reused: bool, unsent: bool, lost_silently: bool) -> Again {
-    match (reused, unsent) {
-        (true, true) => Again::Unprocessed,
-        (true, false) if lost_silently => Again::Stale,
+    let again = match (reused, unsent) {
+        (_, true) => Again::Unprocessed,
+        (true, false) if lost && is_loss(kind) => Again::Stale,
         _ => Again::No,
-    }
+    };
+    Failed { error: TransportError::new(phase(unsent), kind).on_reused(reused), again }
 }
 
 fn is_loss(kind: TransportErrorKind) -> bool {

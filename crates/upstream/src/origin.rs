@@ -1,6 +1,7 @@
 //! Where a provider is: scheme, host and port.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use http::HeaderValue;
@@ -8,7 +9,7 @@ use http::uri::{Authority, Uri};
 use thiserror::Error;
 
 /// Scheme, host and port of a provider; what connections are pooled by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct Origin {
     scheme: Scheme,
     host: String,
@@ -119,6 +120,21 @@ impl Origin {
 
     pub(crate) fn host_header(&self) -> &HeaderValue {
         &self.host_header
+    }
+}
+
+// The other fields follow from these three.
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        (self.scheme, self.port, &self.host) == (other.scheme, other.port, &other.host)
+    }
+}
+
+impl Eq for Origin {}
+
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.scheme, self.port, &self.host).hash(state);
     }
 }
 

@@ -239,6 +239,22 @@ async fn after_a_goaway_new_requests_use_a_new_connection_while_the_old_stream_g
 }
 
 #[tokio::test]
+async fn a_connection_that_goes_away_before_its_first_request_is_replaced() {
+    let server = Server::start(|number, stream| async move {
+        let mut frames = Frames::accept(stream, None).await;
+        if number > 0 {
+            return frames.serve_ok().await;
+        }
+        frames.go_away(0, NO_ERROR).await;
+        frames.read().await;
+    })
+    .await;
+    let answer = client().send(h2(&server.origin(), "x"), &limits()).await;
+    assert_eq!(text(answer).await, "ok");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
 async fn a_refused_stream_is_sent_again_on_a_newer_connection() {
     let server = Server::start(|number, stream| async move {
         let mut frames = Frames::accept(stream, None).await;
