@@ -12,10 +12,12 @@ use pointsman_store::{Ledger, MemoryLedger};
 use pointsman_upstream::{Client, ClientConfig, ClientError, ProxyConfig};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::limits::Admission;
 use crate::metrics::Metrics;
 use crate::snapshot::{Snapshot, SnapshotError};
+use crate::switches::Switches;
 
 /// How many requests the ledger in memory keeps.
 const REQUESTS_KEPT: usize = 10_000;
@@ -42,15 +44,19 @@ pub enum AppError {
     /// The configuration is wrong; every problem is named.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Problems(Vec<Problem>),
-    /// A change needs a restart.
-    #[error("`{0}` cannot change while the gateway runs: restart it")]
-    Restart(&'static str),
+    /// These keys need a restart to change.
+    #[error("{} cannot change while the gateway runs: restart it", quoted(.0))]
+    Restart(Vec<&'static str>),
     /// The configuration cannot be served.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     /// A worker thread cannot be started.
     #[error("a worker cannot be started: {0}")]
     Worker(std::io::Error),
+}
+
+fn quoted(keys: &[&str]) -> String {
+    keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// How the configuration is read again.
@@ -68,6 +74,10 @@ pub struct App {
     pub metrics: Metrics,
     /// What is in flight, and the memory that it takes.
     pub admission: Arc<Admission>,
+    /// What operators changed.
+    pub(crate) audit: Audit,
+    /// What operators switched off.
+    pub(crate) switches: Switches,
     /// Cancelled when streams must end: the drain is over.
     pub(crate) hard_stop: CancellationToken,
     /// Identifies this process in what it sends upstream, so that a loop is noticed.
@@ -79,6 +89,8 @@ pub struct App {
     prototypes: Mutex<HashMap<Option<PathBuf>, Client>>,
     proxy: ProxyConfig,
     loader: Option<Loader>,
+    /// One reload at a time: the fleet must end up bound to the snapshot that is in force.
+    reloading: Mutex<()>,
 }
 
 impl std::fmt::Debug for App {
@@ -102,6 +114,8 @@ impl App {
             ledger: Arc::new(MemoryLedger::new(REQUESTS_KEPT)),
             metrics: Metrics::default(),
             admission,
+            audit: Audit::default(),
+            switches: Switches::default(),
             hard_stop: CancellationToken::new(),
             hop_id: uuid::Uuid::now_v7().simple().to_string(),
             fleet: Mutex::new(fleet),
@@ -111,8 +125,9 @@ impl App {
             prototypes: Mutex::default(),
             proxy: ProxyConfig::from_env(),
             loader,
+            reloading: Mutex::new(()),
         };
-        app.make_prototypes(&app.snapshot.load())?;
+        app.make_prototypes(&app.snapshot.load().config)?;
         Ok(app)
     }
 
@@ -139,6 +154,7 @@ impl App {
     /// # Errors
     /// [`AppError`] that says what is wrong with the new configuration.
     pub fn reload(&self) -> Result<Vec<Problem>, AppError> {
+        let _one = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = self.try_reload();
         self.metrics.reloaded(outcome.is_ok());
         match &outcome {
@@ -184,23 +200,24 @@ impl App {
             let old = self.snapshot.load();
             restart_needed(&old.config, &config)?;
         }
+        // What can fail comes before the fleet learns of the new targets.
+        self.make_prototypes(&config)?;
         let snapshot = self.with_fleet(|fleet| Snapshot::build(config, fleet))?;
-        self.make_prototypes(&snapshot)?;
         self.admission.set_limits(&snapshot.config.server);
         self.snapshot.store(Arc::new(snapshot));
         Ok(warnings)
     }
 
-    fn make_prototypes(&self, snapshot: &Snapshot) -> Result<(), AppError> {
+    fn make_prototypes(&self, config: &Config) -> Result<(), AppError> {
         let mut prototypes = self.prototypes.lock().unwrap_or_else(PoisonError::into_inner);
-        for upstream in &snapshot.upstreams {
+        for upstream in &config.upstreams {
             if !prototypes.contains_key(&upstream.ca_file) {
-                let config = ClientConfig {
+                let settings = ClientConfig {
                     ca_file: upstream.ca_file.clone(),
                     proxy: self.proxy.clone(),
                     ..ClientConfig::default()
                 };
-                prototypes.insert(upstream.ca_file.clone(), Client::new(config)?);
+                prototypes.insert(upstream.ca_file.clone(), Client::new(settings)?);
             }
         }
         Ok(())
@@ -230,11 +247,11 @@ fn restart_needed(old: &Config, new: &Config) -> Result<(), AppError> {
     let changed = [
         ("server.listen", old.server.listen != new.server.listen),
         ("admin.listen", old.admin.listen != new.admin.listen),
+        ("server.hosts", old.server.hosts != new.server.hosts),
         ("server.runtime", old.server.runtime != new.server.runtime),
         ("server.max_header", old.server.max_header != new.server.max_header),
+        ("telemetry", old.telemetry != new.telemetry),
     ];
-    match changed.iter().find(|(_, changed)| *changed) {
-        Some((key, _)) => Err(AppError::Restart(key)),
-        None => Ok(()),
-    }
+    let keys: Vec<&str> = changed.iter().filter(|(_, changed)| *changed).map(|(key, _)| *key).collect();
+    if keys.is_empty() { Ok(()) } else { Err(AppError::Restart(keys)) }
 }

@@ -65,7 +65,7 @@ pub(crate) async fn serve(
     }
 }
 
-fn builder(max_header: usize) -> auto::Builder<TokioExecutor> {
+pub(crate) fn builder(max_header: usize) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -83,14 +83,14 @@ fn builder(max_header: usize) -> auto::Builder<TokioExecutor> {
 
 /// Ends a connection whose peer takes nothing for too long: nobody asks a stream for its next frame then, so no timer
 /// inside it would run.
-struct WriteGuard {
+pub(crate) struct WriteGuard {
     stream: TcpStream,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl WriteGuard {
-    fn new(stream: TcpStream, patience: Duration) -> Self {
+    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
         Self { stream, patience, stalled: None }
     }
 

@@ -242,9 +242,10 @@ impl Metrics {
 
     /// Everything in the Prometheus text format, with the state of `app` as it is now.
     pub fn render(&self, app: &App) -> String {
-        self.read(app);
         let mut text = String::new();
+        // Taken first: what one scrape reads is what it writes.
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read(app);
         if encode(&mut text, &registry).is_err() {
             // Writing to a string cannot fail; a scrape must not either.
             text.push_str(
@@ -260,6 +261,9 @@ impl Metrics {
         self.open_streams.set(self.open_streams());
         app.with_fleet(|fleet| {
             fleet.settle(now);
+            // A target that a reload took out is not shown as it was last.
+            self.domain_state.clear();
+            self.in_flight.clear();
             for domain in fleet.domains(now) {
                 let labels = Domain { domain: domain.kind.name().into(), name: domain.name.clone() };
                 self.domain_state.get_or_create(&labels).set(domain.state.gauge());

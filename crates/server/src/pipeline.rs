@@ -7,12 +7,13 @@
 //! [`serve`] is the door, [`chat`] the way up to the plan, [`until_released`] the loop, [`respond`] and
 //! [`Relay`](crate::relay::Relay) the way back. Settling happens when the [`Exchange`] is dropped, on every exit.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use pointsman_config::nearest;
 use pointsman_core::controller::{Command, Event, Stop};
@@ -36,7 +37,7 @@ use crate::snapshot::Snapshot;
 use crate::{ids, intake, listing, preferences};
 
 /// The nesting of a request's JSON may be so deep.
-const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Answers one request, whatever it is.
 pub(crate) async fn serve(
@@ -121,16 +122,9 @@ async fn chat(
     let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
     let envelope = Envelope::read(&body, &limits).map_err(|e| intake::refusal(&e))?;
     let caller_keys = caller_keys(&parts.headers)?;
-    let resolved = permitted(&snapshot, &caller, &envelope)?;
-    let route = resolved.route.as_ref().map(|(name, version)| format!("{name}@{version}"));
-    let request = preferences::request(
-        app.next_number(),
-        resolved,
-        &envelope,
-        &parts.headers,
-        caller_keys.keys().cloned().collect(),
-        &snapshot.config.catalog,
-    )?;
+    let asked = Asked { caller: &caller, envelope: &envelope, headers: &parts.headers };
+    let providers = caller_keys.keys().cloned().collect();
+    let (route, request) = asked.understood(app, &snapshot, app.next_number(), providers)?;
     let inbound = Inbound {
         id: id.to_owned(),
         correlation_id: ids::correlation_id(&parts.headers),
@@ -147,6 +141,33 @@ async fn chat(
     };
     let (exchange, command) = Exchange::start(app, worker, &snapshot, inbound, request);
     Ok(respond(exchange, command).await)
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) envelope: &'a Envelope,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+impl Asked<'_> {
+    /// The route as `name@version`, where it is one, and the request as the core sees it.
+    pub(crate) fn understood(
+        self,
+        app: &App,
+        snapshot: &Snapshot,
+        number: u64,
+        caller_keys: BTreeSet<String>,
+    ) -> Result<(Option<String>, pointsman_core::request::Request), Box<ApiError>> {
+        let mut resolved = permitted(snapshot, self.caller, self.envelope)?;
+        app.switches.apply(&mut resolved);
+        let route = resolved.route.as_ref().map(|(name, version)| format!("{name}@{version}"));
+        let catalog = &snapshot.config.catalog;
+        let request =
+            preferences::request(number, resolved, self.envelope, self.headers, caller_keys, catalog)?;
+        Ok((route, request))
+    }
 }
 
 /// Leads the requested name to what may serve it, if the caller may use it: one resolver, asked once.

@@ -22,6 +22,7 @@ use crate::app::{App, AppError, Loader};
 use crate::clock::Clock;
 use crate::connection;
 use crate::guard::Hosts;
+use crate::reload;
 
 /// Connections that wait for their worker; beyond it the acceptor waits too, and the kernel's queue takes over.
 const HANDED_OVER: usize = 1_024;
@@ -103,8 +104,10 @@ pub fn start(config: Config, clock: Clock, loader: Option<Loader>) -> Result<Run
     }
     let accepting = accept(data, desks, stages.clone());
     let administering = admin::serve(admin_listener, admin_hosts, app.clone(), stages.gone.clone());
+    let following = reload::follow(app.clone(), stages.gone.clone());
     threads.push(spawn("control", false, async move {
-        tokio::join!(accepting, administering);
+        // Signals are listened for before the first connection is taken.
+        tokio::join!(following, accepting, administering);
     })?);
     tracing::info!(data = %data_addr, admin = %admin_addr, workers = count, "serving");
     Ok(Running { app, data: data_addr, admin: admin_addr, workers, stages, threads })

@@ -1,0 +1,117 @@
+//! Reading the configuration again without being asked over HTTP: on SIGHUP, and when the content of a watched file
+//! changes.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{Digest, SHA256, digest};
+use pointsman_config::{Problem, Source};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, AppError};
+use crate::audit::{Change, Who};
+
+/// How often a watched file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A file that changed must stay as it is for this long: one that is being written is not read.
+const SETTLED_FOR: Duration = Duration::from_millis(250);
+/// A configuration may not be larger; more of it is not looked at, in bytes.
+const MOST: u64 = 4 << 20;
+
+/// Reloads on signals and changes until everything ends.
+pub(crate) async fn follow(app: Arc<App>, gone: CancellationToken) {
+    tokio::select! {
+        biased;
+        () = gone.cancelled() => {}
+        ((), ()) = async { tokio::join!(on_signal(&app), on_change(&app)) } => {}
+    }
+}
+
+/// Reloads on a thread that may block: it reads files, and connections are accepted on this one.
+pub(crate) async fn reload(app: &Arc<App>, who: Who, from: Option<IpAddr>) -> Result<Vec<Problem>, AppError> {
+    let reloading = Arc::clone(app);
+    let outcome = match tokio::task::spawn_blocking(move || reloading.reload()).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(AppError::Worker(std::io::Error::other(error))),
+    };
+    app.audit.note(Change {
+        at_unix_ms: app.clock.unix_ms(),
+        who,
+        from,
+        action: "reload",
+        object: "configuration".into(),
+        done: outcome.is_ok(),
+    });
+    outcome
+}
+
+/// What went wrong was logged, and the old configuration stays in force.
+async fn reload_unasked(app: &Arc<App>, who: Who) {
+    if let Ok(warnings) = reload(app, who, None).await {
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn on_signal(app: &Arc<App>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangups = match signal(SignalKind::hangup()) {
+        Ok(hangups) => hangups,
+        Err(error) => return tracing::warn!(%error, "SIGHUP will not reload the configuration"),
+    };
+    while hangups.recv().await.is_some() {
+        reload_unasked(app, Who::Signal).await;
+    }
+}
+
+#[cfg(not(unix))]
+async fn on_signal(_app: &Arc<App>) {}
+
+async fn on_change(app: &Arc<App>) {
+    let mut known = watched_digest(app).await;
+    loop {
+        sleep(LOOK_EVERY).await;
+        let seen = watched_digest(app).await;
+        // A file that cannot be read now is not a change: editors replace files by moving others over them.
+        if seen.is_none() || same(&seen, &known) {
+            continue;
+        }
+        sleep(SETTLED_FOR).await;
+        if !same(&watched_digest(app).await, &seen) {
+            continue;
+        }
+        // Nothing was known before it was watched: then what is there is what is in force.
+        if known.is_some() {
+            reload_unasked(app, Who::Watch).await;
+        }
+        known = seen;
+    }
+}
+
+fn same(a: &Option<Digest>, b: &Option<Digest>) -> bool {
+    a.as_ref().map(Digest::as_ref) == b.as_ref().map(Digest::as_ref)
+}
+
+/// The digest of the watched file's content; `None` if none is watched or it cannot be read.
+async fn watched_digest(app: &App) -> Option<Digest> {
+    let path: PathBuf = {
+        let snapshot = app.snapshot.load();
+        match (&snapshot.config.source, snapshot.config.watch) {
+            (Source::File(path), true) => path.clone(),
+            _ => return None,
+        }
+    };
+    tokio::task::spawn_blocking(move || digest_of(&path)).await.ok().flatten()
+}
+
+fn digest_of(path: &Path) -> Option<Digest> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(MOST + 1).read_to_end(&mut bytes).ok()?;
+    Some(digest(&SHA256, &bytes))
+}
