@@ -162,6 +162,11 @@ pub enum BlockReason {
 }
 
 impl BlockReason {
+    /// Whether it may be over at any moment, whenever another call ends.
+    pub const fn is_momentary(self) -> bool {
+        matches!(self, Self::HalfOpenFull | Self::Limit(LimitHit::Concurrency) | Self::WarmingUp)
+    }
+
     /// Whether it is about rates and limits (429), not about health (503).
     pub const fn is_limit(self) -> bool {
         matches!(self, Self::Limit(_) | Self::Throttled)

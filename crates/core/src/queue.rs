@@ -1,19 +1,38 @@
 //! Requests that wait for a recovery: bounded per model, first come first served.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::fleet::LaneIndex;
 use crate::policy::QueuePolicy;
 use crate::time::{Duration, Instant};
 
 /// A waiter that is due and does not come is waited for no longer than this: nobody can wedge the queue.
 const TURN_LASTS: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, Debug)]
+/// What a waiter waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// When it looks again.
+    pub until: Instant,
+    /// Room may come at any moment, so it is due at any moment.
+    pub keen: bool,
+    /// The lanes that it would take.
+    pub lanes: Vec<LaneIndex>,
+}
+
+impl Claim {
+    /// Whether it is due: what it waits for may be there, and it comes soon.
+    fn is_due(&self, now: Instant) -> bool {
+        (self.keen || self.until <= now) && now.since(self.until) < TURN_LASTS
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Waiter {
     request: u64,
-    until: Instant,
+    claim: Claim,
 }
 
 /// Waiting requests per logical model, in the order of their arrival.
@@ -23,24 +42,24 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Takes a place until then (or keeps the one that it has), if there is one. It must be given back by
+    /// Takes a place with this claim (or keeps the one that it has), if there is one. It must be given back by
     /// [`Queue::leave`].
-    pub fn wait(&mut self, model: &str, request: u64, until: Instant, policy: &QueuePolicy) -> bool {
+    pub fn wait(&mut self, model: &str, request: u64, claim: Claim, policy: &QueuePolicy) -> bool {
         if let Some(waiters) = self.waiting.get_mut(model) {
             if let Some(known) = waiters.iter_mut().find(|w| w.request == request) {
-                known.until = until;
+                known.claim = claim;
                 return true;
             }
             if waiters.len() >= policy.max as usize {
                 return false;
             }
-            waiters.push(Waiter { request, until });
+            waiters.push(Waiter { request, claim });
             return true;
         }
         if policy.max == 0 {
             return false;
         }
-        self.waiting.insert(model.into(), Vec::from([Waiter { request, until }]));
+        self.waiting.insert(model.into(), Vec::from([Waiter { request, claim }]));
         true
     }
 
@@ -53,11 +72,17 @@ impl Queue {
         }
     }
 
-    /// Whether nobody who came earlier is due now: only then may this request take what room there is.
-    pub fn is_turn(&self, model: &str, request: u64, now: Instant) -> bool {
-        let Some(waiters) = self.waiting.get(model) else { return true };
+    /// The lanes that those who came earlier are due to take: what room there is on them is theirs.
+    pub fn claimed(&self, model: &str, request: u64, now: Instant) -> BTreeSet<LaneIndex> {
+        let Some(waiters) = self.waiting.get(model) else { return BTreeSet::new() };
         let earlier = waiters.iter().take_while(|w| w.request != request);
-        !earlier.into_iter().any(|w| w.until <= now && now.since(w.until) < TURN_LASTS)
+        earlier.filter(|w| w.claim.is_due(now)).flat_map(|w| w.claim.lanes.iter().copied()).collect()
+    }
+
+    /// How many of those who wait for this model came before this request.
+    pub fn ahead_of(&self, model: &str, request: u64) -> usize {
+        let waiters = self.waiting.get(model);
+        waiters.map_or(0, |all| all.iter().take_while(|w| w.request != request).count())
     }
 
     /// How many wait for this model.

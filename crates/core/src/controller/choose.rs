@@ -4,14 +4,19 @@ use super::{
     Action, Attempt, AttemptLimits, AttemptRecord, BlockReason, Candidate, Cause, Command, Controller,
     Decision, Duration, Instant, Limit, MicroUsd, Phase, Planner, Rule, Terminal, Then, Vec, Waiting,
 };
-use crate::fleet::{Availability, Block};
+use alloc::collections::BTreeSet;
+
+use crate::fleet::{Availability, Block, LaneIndex};
 use crate::plan::{Exclusion, may_substitute};
+use crate::queue::Claim;
 use crate::request::Shape;
 
 /// A breaker that is due so soon is waited for; one that is due later is probed early instead.
 const WORTH_WAITING_FOR_A_BREAKER: Duration = Duration::from_secs(1);
-/// How soon a request that is not first in line looks again.
-const NOT_YET_MY_TURN: Duration = Duration::from_millis(5);
+/// How soon the first in line looks again for room that may come at any moment.
+const FIRST_LOOKS_AFTER: Duration = Duration::from_millis(10);
+/// How soon everybody does.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// What an answer is taken to be at most where neither the request nor the catalog says so, in tokens.
 const UNKNOWN_OUTPUT: u64 = 4_096;
 
@@ -28,26 +33,54 @@ impl Controller {
         if !(0..self.plan.candidates.len()).any(|place| self.is_open_to(place, planner)) {
             return self.stop(Terminal::Exhausted, Rule::CostSpent, Cause::CostSpent, planner);
         }
-        if !self.is_turn(planner) {
-            let since = *self.waiting_since.get_or_insert(planner.now);
-            let until = planner.now.after(NOT_YET_MY_TURN);
-            if until > since.after(planner.fleet.policy.queue.max_wait) {
-                return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
-            }
-            return self.wait(until, planner);
-        }
-        if let Some(command) = self.try_in_order(|c| c.choice == 0, Rule::Plan, planner) {
+        let claimed = self.claimed(planner);
+        let mine = |c: &Candidate| c.choice == 0 && !claimed.contains(&c.lane);
+        if let Some(command) = self.try_in_order(mine, Rule::Plan, planner) {
             return command;
         }
+        if self
+            .candidates_on(&claimed)
+            .any(|place| self.is_open_to(place, planner) && self.is_ready(place, planner))
+        {
+            return self.wait_for_turn(planner);
+        }
         if let Some(until) = self.wait_for_own_model(planner) {
-            return self.wait(until, planner);
+            return self.wait(until, false, planner);
         }
         if may_substitute(&self.request)
             && let Some(command) = self.try_in_order(|c| c.choice > 0, Rule::Fallback, planner)
         {
             return command;
         }
-        self.wait_or_last_resort(planner)
+        self.wait_or_last_resort(&claimed, planner)
+    }
+
+    /// The lanes that earlier waiters are due to take.
+    fn claimed(&self, planner: &Planner<'_>) -> BTreeSet<LaneIndex> {
+        let Some(choice) = self.request.models.first() else { return BTreeSet::new() };
+        planner.fleet.queue.claimed(&choice.model, self.request.id, planner.now)
+    }
+
+    /// The candidates of the requested model on these lanes.
+    fn candidates_on(&self, lanes: &BTreeSet<LaneIndex>) -> impl Iterator<Item = usize> {
+        let all = self.plan.candidates.iter().enumerate();
+        all.filter(|(_, c)| c.choice == 0 && lanes.contains(&c.lane)).map(|(place, _)| place)
+    }
+
+    /// There is room, but those who came earlier are due to take it.
+    fn wait_for_turn(&mut self, planner: &mut Planner<'_>) -> Command {
+        let since = *self.waiting_since.get_or_insert(planner.now);
+        if self.look_again(planner) > since.after(planner.fleet.policy.queue.max_wait) {
+            return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
+        }
+        self.wait(self.look_again(planner), true, planner)
+    }
+
+    /// When to look again for room that may come at any moment: the first in line soon, those behind it later.
+    fn look_again(&self, planner: &Planner<'_>) -> Instant {
+        let model = self.request.models.first().map_or("", |m| m.model.as_str());
+        let ahead = u32::try_from(planner.fleet.queue.ahead_of(model, self.request.id)).unwrap_or(u32::MAX);
+        planner.now.after(FIRST_LOOKS_AFTER.saturating_mul(ahead.saturating_add(1)).min(LOOK_AGAIN))
     }
 
     /// Begins an attempt on the first candidate that is wanted, permitted, affordable and takes a call.
@@ -197,11 +230,6 @@ impl Controller {
         }
     }
 
-    fn is_turn(&self, planner: &Planner<'_>) -> bool {
-        let Some(choice) = self.request.models.first() else { return true };
-        planner.fleet.queue.is_turn(&choice.model, self.request.id, planner.now)
-    }
-
     /// `substitution.wait`: how long to wait for the requested model before another may answer.
     fn wait_for_own_model(&self, planner: &Planner<'_>) -> Option<Instant> {
         let patience = self.request.governance.substitution.wait;
@@ -223,7 +251,7 @@ impl Controller {
         at.after(self.request.governance.budget.min_attempt) <= self.deadline
     }
 
-    fn wait_or_last_resort(&mut self, planner: &mut Planner<'_>) -> Command {
+    fn wait_or_last_resort(&mut self, claimed: &BTreeSet<LaneIndex>, planner: &mut Planner<'_>) -> Command {
         let now = planner.now;
         let since = *self.waiting_since.get_or_insert(now);
         let patience_ends = since.after(planner.fleet.policy.queue.max_wait);
@@ -234,11 +262,19 @@ impl Controller {
         if let Some((until, why)) = soonest.filter(|(until, _)| self.fits(*until, patience_ends)) {
             let breaker = matches!(why, BlockReason::Open | BlockReason::Cooldown);
             if !breaker || until.since(now) <= WORTH_WAITING_FOR_A_BREAKER {
-                return self.wait(until, planner);
+                let keen = why.is_momentary();
+                let until = if keen { self.look_again(planner) } else { until };
+                return self.wait(until, keen, planner);
             }
         }
-        if let Some(command) = self.last_resort(&blocks, planner) {
+        if let Some(command) = self.last_resort(&blocks, claimed, planner) {
             return command;
+        }
+        if self
+            .candidates_on(claimed)
+            .any(|place| self.is_open_to(place, planner) && self.may_probe(place, planner))
+        {
+            return self.wait_for_turn(planner);
         }
         let rounds = blocks.iter().filter_map(|(place, _)| {
             let call = self.plan.candidates.get(*place)?.call(&self.request, true);
@@ -246,17 +282,32 @@ impl Controller {
         });
         let next = rounds.min().into_iter().chain(soonest.map(|(until, _)| until)).min();
         if let Some(until) = next.filter(|at| self.fits(*at, patience_ends)) {
-            return self.wait(until, planner);
+            return self.wait(until, false, planner);
         }
         let limits = !blocks.is_empty() && blocks.iter().all(|(_, b)| b.why.is_limit());
         let cause = if limits { Cause::NothingHasRoom } else { Cause::NothingHealthy };
         self.stop(Terminal::Exhausted, Rule::AllBlocked, cause, planner)
     }
 
+    /// Whether the last resort would lead to this candidate now.
+    fn may_probe(&self, place: usize, planner: &Planner<'_>) -> bool {
+        let Some(candidate) = self.plan.candidates.get(place) else { return false };
+        let call = candidate.call(&self.request, true);
+        let round = planner.fleet.next_early_round(&call, planner.now).is_some_and(|at| at <= planner.now);
+        round || matches!(planner.fleet.availability(&call, planner.now), Availability::Ready { .. })
+    }
+
     /// Candidates that an open breaker or a cooldown stops, soonest to recover first.
-    fn last_resort(&mut self, blocks: &[(usize, Block)], planner: &mut Planner<'_>) -> Option<Command> {
+    fn last_resort(
+        &mut self,
+        blocks: &[(usize, Block)],
+        claimed: &BTreeSet<LaneIndex>,
+        planner: &mut Planner<'_>,
+    ) -> Option<Command> {
+        let free = |place: usize| self.plan.candidates.get(place).is_some_and(|c| !claimed.contains(&c.lane));
         let mut left: Vec<(usize, Option<Instant>)> = blocks
             .iter()
+            .filter(|(place, _)| free(*place))
             .filter(|(_, b)| {
                 matches!(b.why, BlockReason::Open | BlockReason::Cooldown | BlockReason::HalfOpenFull)
             })
@@ -266,11 +317,13 @@ impl Controller {
         left.into_iter().find_map(|(place, _)| self.attempt(place, Rule::LastResort, true, planner).ok())
     }
 
-    fn wait(&mut self, until: Instant, planner: &mut Planner<'_>) -> Command {
+    fn wait(&mut self, until: Instant, keen: bool, planner: &mut Planner<'_>) -> Command {
         self.waiting_since.get_or_insert(planner.now);
         let Some(choice) = self.request.models.first() else { return Command::Carry };
         let policy = planner.fleet.policy.queue.clone();
-        if !planner.fleet.queue.wait(&choice.model, self.request.id, until, &policy) {
+        let lanes = self.plan.candidates.iter().filter(|c| c.choice == 0).map(|c| c.lane).collect();
+        let claim = Claim { until, keen, lanes };
+        if !planner.fleet.queue.wait(&choice.model, self.request.id, claim, &policy) {
             return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
         }
         self.waiting = Some(Waiting { then: Then::Plan, until, queued: true });

@@ -7,6 +7,8 @@
 // Every test file uses another part of it.
 #![allow(dead_code)]
 
+pub(crate) mod sim;
+
 use std::collections::BTreeSet;
 
 use pointsman_core::controller::{Attempt, Cause, Command, Controller, Event, Failed, Stop};
