@@ -60,13 +60,13 @@ fn recovery_never_changes_the_model() {
 }
 
 #[test]
-fn a_target_that_is_alone_takes_a_few_requests_at_once_and_twice_as_many_each_second() {
-    for (seconds, at_once) in [(0, 2), (1, 4), (2, 8), (3, 16)] {
+fn a_target_that_is_alone_takes_a_few_requests_at_once_and_twice_as_many_each_half_second() {
+    for (millis, at_once) in [(0, 2), (499, 2), (500, 4), (1_000, 8), (1_500, 16)] {
         let mut world = recovered("A");
-        world.pass(secs(seconds));
+        world.pass(ms(millis));
         let runs: Vec<_> = (0..40).map(|_| world.go()).collect();
         let begun = runs.iter().filter(|r| r.is_attempt()).count();
-        assert_eq!(begun, at_once, "after {seconds} s");
+        assert_eq!(begun, at_once, "after {millis} ms");
         assert!(runs.iter().skip(at_once).all(world::Run::is_wait), "the others wait, they are not refused");
     }
 }
