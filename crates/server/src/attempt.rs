@@ -93,7 +93,7 @@ async fn call(
         return Err(refused(exchange, upstream, response).await);
     }
     let end = match way {
-        Way::Plain => plain(exchange, attempt, upstream, response, whole).await?,
+        Way::Plain => plain(exchange, attempt, upstream, response, started).await?,
         Way::Gather | Way::Stream => {
             let reading = Reading::new(upstream.provider, attempt, response, started);
             reading::until_released(exchange, attempt, reading, way).await?
@@ -279,9 +279,9 @@ async fn plain(
     attempt: &Attempt,
     upstream: &Upstream,
     response: Response,
-    whole: Instant,
+    started: Instant,
 ) -> Result<AttemptEnd, AttemptFailure> {
-    let body = read_whole(exchange, response.body, &attempt.limits, whole).await?;
+    let body = read_whole(exchange, response.body, &attempt.limits, started).await?;
     let facts = check_completion(&body).map_err(|bad| match bad {
         BadCompletion::ErrorObject(error) => {
             in_band(upstream.provider, &error, Phase::Headers, exchange.app.clock.unix_ms())
@@ -296,30 +296,45 @@ async fn plain(
     Ok(AttemptEnd::Whole(Whole { headers: response.headers, body }))
 }
 
+/// Empty lines keep a connection alive (DeepSeek sends them while a request waits for its turn) and are no answer: until
+/// something else comes the limit of the headers holds.
 async fn read_whole(
     exchange: &mut Exchange,
     mut body: Body,
     limits: &AttemptLimits,
-    whole: Instant,
+    started: Instant,
 ) -> Result<Bytes, AttemptFailure> {
     let mut bytes = BytesMut::new();
+    let mut begun = false;
     loop {
-        let idle = Instant::now() + limits.idle;
-        match timeout_at(idle.min(whole), body.chunk()).await {
+        let (until, which, limit) = next_deadline(begun, limits, started);
+        match timeout_at(until, body.chunk()).await {
             Ok(None) => return Ok(bytes.freeze()),
-            Ok(Some(Ok(chunk))) => bytes.extend_from_slice(&chunk),
+            Ok(Some(Ok(chunk))) => {
+                begun |= !chunk.trim_ascii().is_empty();
+                bytes.extend_from_slice(&chunk);
+            }
             Ok(Some(Err(error))) => {
                 return Err(verdict::bad_response(&error.to_string(), Phase::Headers, true));
             }
-            Err(_) if idle < whole => {
-                let own = Limit { within: limits.idle, own: true };
-                return Err(verdict::struck(Struck::Idle, own, Phase::Headers));
-            }
-            Err(_) => return Err(verdict::struck(Struck::Whole, limits.whole, Phase::Headers)),
+            Err(_) => return Err(verdict::struck(which, limit, Phase::Headers)),
         }
         let held = exchange.inbound.body.len() + bytes.len();
         if bytes.len() > MAX_ANSWER || !exchange.inbound.claim.grow_to(held) {
             return Err(verdict::bad_response("the answer is too large", Phase::Headers, false));
         }
     }
+}
+
+/// Which limit is next to strike while a plain answer is read.
+fn next_deadline(begun: bool, limits: &AttemptLimits, started: Instant) -> (Instant, Struck, Limit) {
+    let idle = (Instant::now() + limits.idle, Struck::Idle, Limit { within: limits.idle, own: true });
+    let first = limits.first_output;
+    let whole = (started + limits.whole.within, Struck::Whole, limits.whole);
+    let response = (started + first.within, Struck::Response, first);
+    let mut next = if whole.0 < idle.0 { whole } else { idle };
+    if !begun && response.0 < next.0 {
+        next = response;
+    }
+    next
 }

@@ -45,6 +45,7 @@ pub(crate) const fn kind_of(class: FailureClass) -> FailureKind {
 pub(crate) enum Struck {
     FirstToken,
     Idle,
+    Response,
     Whole,
 }
 
@@ -53,6 +54,7 @@ pub(crate) fn struck(which: Struck, limit: Limit, phase: Phase) -> AttemptFailur
     let name = match which {
         Struck::FirstToken => "no output within first_token",
         Struck::Idle => "no event within idle",
+        Struck::Response => "no answer within response",
         Struck::Whole => "the time for this attempt was over",
     };
     let failed = Failed {

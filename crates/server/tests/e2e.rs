@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(unreachable_pub)] // modules of one test binary
 
+#[path = "e2e/checks.rs"]
+mod checks;
 #[path = "e2e/failover.rs"]
 mod failover;
 #[path = "e2e/support.rs"]
