@@ -63,7 +63,9 @@ impl ProxyConfig {
         if all.is_empty() && http.is_empty() && https.is_empty() {
             return Self::none();
         }
-        let matcher = Matcher::builder().all(all).http(http).https(https).no(either("NO_PROXY")).build();
+        let rules = || Matcher::builder().all(all.as_str()).http(http.as_str()).https(https.as_str());
+        warn_of_unusable(&rules().build(), [("http", &http, &all), ("https", &https, &all)]);
+        let matcher = rules().no(either("NO_PROXY")).build();
         Self { matcher: Some(Arc::new(matcher)), named: Arc::default() }
     }
 
@@ -133,6 +135,20 @@ impl Proxy {
 
     pub(crate) fn raw_auth(&self) -> Option<(&str, &str)> {
         self.intercept.raw_auth()
+    }
+}
+
+/// A proxy URL that cannot be used is ignored, as by other tools, but not in silence. Its text may hold a password.
+fn warn_of_unusable(rules: &Matcher, set: [(&str, &String, &String); 2]) {
+    for (scheme, own, for_all) in set {
+        let wanted = !own.is_empty() || !for_all.is_empty();
+        let found = Uri::try_from(format!("{scheme}://proxied.invalid")).map(|uri| rules.intercept(&uri));
+        if wanted && matches!(found, Ok(None)) {
+            tracing::warn!(
+                scheme,
+                "the proxy set in the environment is not a usable URL: connecting directly"
+            );
+        }
     }
 }
 

@@ -150,3 +150,62 @@ impl AsyncWrite for SocketSide {
 fn lock(socket: &Mutex<TcpStream>) -> MutexGuard<'_, TcpStream> {
     socket.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (near, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn small_writes_leave_at_once_and_a_dead_peer_is_noticed() {
+        let (near, _far) = pair().await;
+        tune(&near);
+        let socket = SockRef::from(&near);
+        assert!(socket.tcp_nodelay().unwrap());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(USER_TIMEOUT));
+    }
+
+    /// Waits for the kernel only: the runtime is not asked.
+    fn until(probe: &Probe, wanted: SocketState) {
+        let started = std::time::Instant::now();
+        while probe.state() != wanted {
+            assert!(started.elapsed() < Duration::from_secs(10), "still {:?}", probe.state());
+            std::thread::yield_now();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_probe_sees_what_the_peer_did_without_the_runtime_and_takes_nothing_away() {
+        let (near, mut far) = pair().await;
+        let open = Arc::new(AtomicUsize::new(0));
+        let (side, probe) = SocketSide::new(near, Arc::new(Meter::new()), OpenSocket::new(Arc::clone(&open)));
+        assert_eq!(probe.state(), SocketState::Quiet);
+        far.write_all(b"!").await.unwrap();
+        until(&probe, SocketState::Talking);
+        assert_eq!(probe.state(), SocketState::Talking, "the byte is still there");
+        assert_eq!(open.load(Ordering::SeqCst), 1);
+        drop(side);
+        assert_eq!(probe.state(), SocketState::Ended, "the probe keeps no socket open");
+        assert_eq!(open.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn a_probe_sees_a_close() {
+        let (near, far) = pair().await;
+        let open = OpenSocket::new(Arc::default());
+        let (_side, probe) = SocketSide::new(near, Arc::new(Meter::new()), open);
+        drop(far);
+        until(&probe, SocketState::Ended);
+    }
+}
