@@ -89,6 +89,9 @@ async fn call(
     };
     exchange.reached(Phase::Headers, Some(response.status.as_u16()));
     note_headers(exchange, attempt, &response.headers);
+    if let Some(note) = exchange.notes.last_mut() {
+        note.stale_replaced = response.timing.stale_replaced;
+    }
     if !response.status.is_success() {
         return Err(refused(exchange, upstream, response).await);
     }

@@ -53,6 +53,8 @@ pub(crate) struct AttemptNote {
     /// The classification's rule, or what the transport met.
     pub(crate) detail: Option<String>,
     pub(crate) upstream_request_id: Option<String>,
+    /// The call was repeated on a fresh connection, see the transport.
+    pub(crate) stale_replaced: bool,
 }
 
 /// See the module.

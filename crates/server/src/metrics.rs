@@ -66,6 +66,8 @@ pub struct Metrics {
     open_streams: Gauge,
     streams: AtomicI64,
     tokens: Family<Tokens, Counter>,
+    cost: Family<Tokens, Counter<f64, AtomicU64>>,
+    unpriced: Family<Target, Counter>,
     malformed: Family<Target, Counter>,
     unknown: Family<Target, Counter>,
     limit_rejections: Family<Scope, Counter>,
@@ -106,6 +108,8 @@ impl Default for Metrics {
             open_streams: Gauge::default(),
             streams: AtomicI64::new(0),
             tokens: Family::default(),
+            cost: Family::default(),
+            unpriced: Family::default(),
             malformed: Family::default(),
             unknown: Family::default(),
             limit_rejections: Family::default(),
@@ -149,6 +153,8 @@ impl Metrics {
             self.retry_budget.clone(),
         );
         r.register("tokens", "Tokens of answers", self.tokens.clone());
+        r.register("cost_usd", "Cost of answers by the prices that are known", self.cost.clone());
+        r.register("unpriced_requests", "Answers whose price is unknown", self.unpriced.clone());
         r.register("malformed_events", "Stream events dropped as unreadable", self.malformed.clone());
         r.register("unknown_failures", "Failures of unknown kind", self.unknown.clone());
         r.register("limit_rejections", "Requests refused by a limit", self.limit_rejections.clone());
@@ -196,6 +202,17 @@ impl Metrics {
             let labels = Tokens { model: model.into(), target: target.into(), kind: kind.into() };
             self.tokens.get_or_create(&labels).inc_by(amount);
         }
+    }
+
+    /// What an answer cost, in millionths of a US dollar.
+    pub(crate) fn cost(&self, model: &str, target: &str, micro_usd: u64) {
+        let labels = Tokens { model: model.into(), target: target.into(), kind: "answer".into() };
+        self.cost.get_or_create(&labels).inc_by(micro_usd as f64 / 1e6);
+    }
+
+    /// An answer whose price is unknown: unknown is never zero.
+    pub(crate) fn unpriced(&self, target: &str) {
+        self.unpriced.get_or_create(&Target { target: target.into() }).inc();
     }
 
     /// A limit of ours refused a request.

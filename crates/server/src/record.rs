@@ -61,10 +61,21 @@ fn entry(exchange: &Exchange) -> RequestEntry {
             output_tokens: u.output_tokens,
             reasoning_tokens: u.reasoning_tokens,
         }),
+        cost_micro_usd: cost(exchange),
         malformed_events: exchange.malformed,
         attempts: attempts(exchange),
         trace: trace(exchange),
     }
+}
+
+/// What the answer cost: its usage by the price of the model that answered.
+fn cost(exchange: &Exchange) -> Option<u64> {
+    let usage = exchange.usage?;
+    let last = exchange.controller.attempts().last()?;
+    let price = exchange.controller.candidate(last.candidate)?.price?;
+    let by = |tokens: u64, per_million: u64| u128::from(tokens) * u128::from(per_million);
+    let sum = by(usage.input_tokens, price.input) + by(usage.output_tokens, price.output);
+    u64::try_from(sum.div_ceil(1_000_000)).ok()
 }
 
 fn since_ms(exchange: &Exchange, at: Instant) -> u64 {
@@ -91,6 +102,7 @@ fn attempts(exchange: &Exchange) -> Vec<AttemptEntry> {
             duration_ms: u64::try_from(a.ended.map_or(0, |e| e.since(a.started).as_millis()))
                 .unwrap_or(u64::MAX),
             upstream_request_id: note.and_then(|n| n.upstream_request_id.clone()),
+            stale_replaced: note.is_some_and(|n| n.stale_replaced),
             cost_estimate_micro_usd: a.cost.map(|c| c.0),
         }
     });
@@ -127,11 +139,17 @@ fn count(exchange: &Exchange, entry: &RequestEntry) {
         metrics.attempt(&a.target, a.action, a.outcome, a.failure.unwrap_or("none"));
     }
     let target = entry.target.as_deref().unwrap_or("none");
-    if let (Some(usage), Some(model)) = (&entry.usage, &entry.model) {
+    let model = model_label(exchange);
+    if let Some(usage) = &entry.usage {
         metrics.tokens(model, target, "input", usage.input_tokens);
         metrics.tokens(model, target, "cached", usage.cached_tokens);
         metrics.tokens(model, target, "output", usage.output_tokens);
         metrics.tokens(model, target, "reasoning", usage.reasoning_tokens);
+    }
+    match (&entry.usage, entry.cost_micro_usd) {
+        (Some(_), Some(cost)) => metrics.cost(model, target, cost),
+        (Some(_), None) => metrics.unpriced(target),
+        (None, _) => {}
     }
     metrics.malformed(target, entry.malformed_events);
     if matches!(entry.cause, "nothing_has_room" | "queue_full" | "cost_spent") {
@@ -156,7 +174,18 @@ fn route_label<'a>(exchange: &'a Exchange, entry: &'a RequestEntry) -> &'a str {
     if entry.route.is_some() {
         return &entry.requested;
     }
-    match exchange.controller.request().models.first() {
+    label_of(exchange, 0)
+}
+
+/// The model of the last attempt, as a label.
+fn model_label(exchange: &Exchange) -> &str {
+    let last = exchange.controller.attempts().last();
+    let choice = last.and_then(|a| exchange.controller.candidate(a.candidate)).map_or(0, |c| c.choice);
+    label_of(exchange, choice)
+}
+
+fn label_of(exchange: &Exchange, choice: usize) -> &str {
+    match exchange.controller.request().models.get(choice) {
         Some(choice) if choice.upstream.is_none() => &choice.model,
         _ => "wildcard",
     }

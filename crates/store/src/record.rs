@@ -45,6 +45,8 @@ pub struct RequestEntry {
     pub first_token_ms: Option<u64>,
     /// Token counts of the answer.
     pub usage: Option<UsageEntry>,
+    /// What the answer cost by the prices that are known, in millionths of a US dollar; unknown is not zero.
+    pub cost_micro_usd: Option<u64>,
     /// Stream events that were dropped because they could not be read.
     pub malformed_events: u64,
     /// All attempts in their order.
@@ -82,6 +84,8 @@ pub struct AttemptEntry {
     pub duration_ms: u64,
     /// The provider's own id for it.
     pub upstream_request_id: Option<String>,
+    /// A reused connection was lost before the first byte of an answer, and the call was repeated on a fresh one.
+    pub stale_replaced: bool,
     /// An upper estimate of its cost in millionths of a US dollar; `None` where the price is unknown.
     pub cost_estimate_micro_usd: Option<u64>,
 }
