@@ -272,14 +272,28 @@ impl Controller {
     fn stop(&mut self, terminal: Terminal, rule: Rule, cause: Cause, planner: &mut Planner<'_>) -> Command {
         self.leave_queue(planner);
         self.trace.note(planner.now, Decision::Stop { terminal, rule });
+        // Whoever must not come back, or need not, is given no time for it.
+        let comes_back = terminal == Terminal::Exhausted && cause != Cause::CostSpent;
+        let recovery = if comes_back { self.soonest_recovery(planner) } else { None };
         let stop = Stop {
             terminal,
             cause,
-            shown: self.most_telling(),
-            retry_after: self.soonest_recovery(planner).map(|at| at.since(planner.now)),
+            shown: self.shown(rule, cause),
+            retry_after: recovery.map(|at| at.since(planner.now)),
         };
         self.ended = Some(stop.clone());
         Command::Stop(stop)
+    }
+
+    /// The attempt whose error the client is told of. Where one failure ended the request it is that one, which is the
+    /// last; else the most telling one.
+    fn shown(&self, rule: Rule, cause: Cause) -> Option<usize> {
+        let deciding = match rule {
+            Rule::Committed | Rule::SideEffect => true,
+            Rule::KindForbids => cause == Cause::RequestsOwn && !self.is_substituted(),
+            _ => false,
+        };
+        if deciding { self.attempts.len().checked_sub(1) } else { self.most_telling() }
     }
 
     /// The attempt whose error says most: the first real cause, never that of the last fallback by accident.

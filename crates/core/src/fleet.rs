@@ -32,6 +32,8 @@ pub use verdict::{Failure, Report};
 const EVENTS_KEPT: usize = 4_096;
 /// The most lanes of wildcard targets; beyond it a target's models share one lane.
 const WILDCARD_LANES: usize = 1_024;
+/// An upstream model with a longer name, in bytes, has no lane of its own at a wildcard target.
+const LONGEST_MODEL: usize = 256;
 /// How soon to look again at a target that is full of requests or warming up.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 

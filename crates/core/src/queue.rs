@@ -72,11 +72,26 @@ impl Queue {
         }
     }
 
-    /// The lanes that those who came earlier are due to take: what room there is on them is theirs.
-    pub fn claimed(&self, model: &str, request: u64, now: Instant) -> BTreeSet<LaneIndex> {
-        let Some(waiters) = self.waiting.get(model) else { return BTreeSet::new() };
-        let earlier = waiters.iter().take_while(|w| w.request != request);
-        earlier.filter(|w| w.claim.is_due(now)).flat_map(|w| w.claim.lanes.iter().copied()).collect()
+    /// Those of the `wanted` lanes that waiters who came earlier are due to take: what room there is on them is theirs.
+    pub fn claimed(
+        &self,
+        model: &str,
+        request: u64,
+        wanted: &BTreeSet<LaneIndex>,
+        now: Instant,
+    ) -> BTreeSet<LaneIndex> {
+        let mut claimed = BTreeSet::new();
+        let Some(waiters) = self.waiting.get(model) else { return claimed };
+        for waiter in waiters.iter().take_while(|w| w.request != request) {
+            // The first in line mostly wants all of them: a full queue must not be gone through by each who waits in it.
+            if claimed.len() == wanted.len() {
+                break;
+            }
+            if waiter.claim.is_due(now) {
+                claimed.extend(waiter.claim.lanes.iter().copied().filter(|lane| wanted.contains(lane)));
+            }
+        }
+        claimed
     }
 
     /// How many of those who wait for this model came before this request.

@@ -58,7 +58,11 @@ impl Controller {
     /// The lanes that earlier waiters are due to take.
     fn claimed(&self, planner: &Planner<'_>) -> BTreeSet<LaneIndex> {
         let Some(choice) = self.request.models.first() else { return BTreeSet::new() };
-        planner.fleet.queue.claimed(&choice.model, self.request.id, planner.now)
+        if planner.fleet.queue.waiting(&choice.model) == 0 {
+            return BTreeSet::new();
+        }
+        let wanted = self.plan.candidates.iter().filter(|c| c.choice == 0).map(|c| c.lane).collect();
+        planner.fleet.queue.claimed(&choice.model, self.request.id, &wanted, planner.now)
     }
 
     /// The candidates of the requested model on these lanes.

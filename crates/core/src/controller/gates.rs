@@ -152,12 +152,22 @@ impl Controller {
 
     fn stop_for_kind(&mut self, kind: FailureKind, planner: &mut Planner<'_>) -> Command {
         let (terminal, cause) = match kind {
+            // What a substitute makes of the request says nothing of the request at the model that it was meant for.
+            kind if kind != FailureKind::Cancelled && self.is_substituted() => {
+                (self.exhausted_terminal(), self.exhausted_cause())
+            }
             FailureKind::Policy => (Terminal::PolicyStop, Cause::RequestsOwn),
             FailureKind::Cancelled => (Terminal::Deadline, Cause::Deadline),
             FailureKind::Unknown => (Terminal::Exhausted, Cause::Exhausted),
             _ => (Terminal::Rejected, Cause::RequestsOwn),
         };
         self.stop(terminal, Rule::KindForbids, cause, planner)
+    }
+
+    /// Whether the last attempt was on another model than the first.
+    pub(super) fn is_substituted(&self) -> bool {
+        let choice = |a: &super::AttemptRecord| self.plan.candidates.get(a.candidate).map(|c| c.choice);
+        self.attempts.first().and_then(choice) != self.attempts.last().and_then(choice)
     }
 
     /// 5. Attempts, rejections and time.

@@ -3,8 +3,8 @@
 use alloc::format;
 
 use super::{
-    BTreeMap, Catalog, Domain, DomainIndex, DomainKind, Fleet, Lane, LaneIndex, String, Target, TargetIndex,
-    TargetState, Vec, WILDCARD_LANES,
+    BTreeMap, Catalog, Domain, DomainIndex, DomainKind, Fleet, LONGEST_MODEL, Lane, LaneIndex, String,
+    Target, TargetIndex, TargetState, Vec, WILDCARD_LANES,
 };
 
 /// The lanes of one catalog's targets. Keep it with the catalog that it was made from.
@@ -52,7 +52,8 @@ impl Fleet {
         if let Some(lane) = self.wildcard_lanes.get(&key) {
             return Some(*lane);
         }
-        if self.wildcard_lanes.len() >= WILDCARD_LANES {
+        // Names come from clients: neither their number nor their length may grow what is kept.
+        if self.wildcard_lanes.len() >= WILDCARD_LANES || upstream_model.len() > LONGEST_MODEL {
             return Some(own);
         }
         let lane = self.make_lane(target, upstream_model, &format!("/{upstream_model}"));
