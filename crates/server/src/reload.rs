@@ -21,12 +21,15 @@ const SETTLED_FOR: Duration = Duration::from_millis(250);
 /// A configuration may not be larger; more of it is not looked at, in bytes.
 const MOST: u64 = 4 << 20;
 
-/// Reloads on signals and changes until everything ends.
-pub(crate) async fn follow(app: Arc<App>, gone: CancellationToken) {
-    tokio::select! {
-        biased;
-        () = gone.cancelled() => {}
-        ((), ()) = async { tokio::join!(on_signal(&app), on_change(&app)) } => {}
+/// Reloads on signals and changes until everything ends. What a watched file holds at the call is what is in force.
+pub(crate) fn follow(app: Arc<App>, gone: CancellationToken) -> impl Future<Output = ()> {
+    let known = watched(&app).and_then(|path| digest_of(&path));
+    async move {
+        tokio::select! {
+            biased;
+            () = gone.cancelled() => {}
+            ((), ()) = async { tokio::join!(on_signal(&app), on_change(&app, known)) } => {}
+        }
     }
 }
 
@@ -72,8 +75,7 @@ async fn on_signal(app: &Arc<App>) {
 #[cfg(not(unix))]
 async fn on_signal(_app: &Arc<App>) {}
 
-async fn on_change(app: &Arc<App>) {
-    let mut known = watched_digest(app).await;
+async fn on_change(app: &Arc<App>, mut known: Option<Digest>) {
     loop {
         sleep(LOOK_EVERY).await;
         let seen = watched_digest(app).await;
@@ -99,14 +101,16 @@ fn same(a: &Option<Digest>, b: &Option<Digest>) -> bool {
 
 /// The digest of the watched file's content; `None` if none is watched or it cannot be read.
 async fn watched_digest(app: &App) -> Option<Digest> {
-    let path: PathBuf = {
-        let snapshot = app.snapshot.load();
-        match (&snapshot.config.source, snapshot.config.watch) {
-            (Source::File(path), true) => path.clone(),
-            _ => return None,
-        }
-    };
+    let path = watched(app)?;
     tokio::task::spawn_blocking(move || digest_of(&path)).await.ok().flatten()
+}
+
+fn watched(app: &App) -> Option<PathBuf> {
+    let snapshot = app.snapshot.load();
+    match (&snapshot.config.source, snapshot.config.watch) {
+        (Source::File(path), true) => Some(path.clone()),
+        _ => None,
+    }
 }
 
 fn digest_of(path: &Path) -> Option<Digest> {
