@@ -78,7 +78,7 @@ fn unknown(words: &[OsString]) -> Failure {
 }
 
 /// The runtime of a verb. The gateway's workers bring their own.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     built.map_err(|e| Failure::Failed(format!("the runtime cannot be started: {e}")))
 }
