@@ -193,6 +193,7 @@ impl Connector {
         let (sender, mut connection) = handshake.map_err(|error| failed(&error))?;
         let unless_dropped = stop.clone().drop_guard();
         tokio::select! {
+            biased;
             _ended = &mut connection => return Err(not_ready()),
             () = settings_received(&meter) => {}
         }

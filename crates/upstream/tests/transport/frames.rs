@@ -9,6 +9,7 @@ pub const SETTINGS: u8 = 4;
 pub const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 
+const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
@@ -25,6 +26,12 @@ pub struct Frame {
     pub flags: u8,
     pub stream: u32,
     pub payload: Vec<u8>,
+}
+
+impl Frame {
+    pub fn acknowledges_settings(&self) -> bool {
+        self.kind == SETTINGS && self.flags == ACK
+    }
 }
 
 pub struct Frames<S> {
@@ -71,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         let frame = Frame { kind: header[3], flags: header[4], stream, payload };
         if frame.kind == SETTINGS && frame.flags == 0 {
-            self.write(SETTINGS, 1, 0, &[]).await;
+            self.write(SETTINGS, ACK, 0, &[]).await;
         }
         if frame.kind == DATA && length > 0 && self.opens_windows {
             self.write(WINDOW_UPDATE, 0, 0, &length.to_be_bytes()).await;

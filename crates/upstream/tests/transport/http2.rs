@@ -245,8 +245,10 @@ async fn a_connection_that_goes_away_before_its_first_request_is_replaced() {
         if number > 0 {
             return frames.serve_ok().await;
         }
+        // Once the client is ready, so that the notice meets the request on its way.
+        while !frames.read().await.unwrap().acknowledges_settings() {}
         frames.go_away(0, NO_ERROR).await;
-        frames.read().await;
+        while frames.read().await.is_some() {}
     })
     .await;
     let answer = client().send(h2(&server.origin(), "x"), &limits()).await;
