@@ -20,6 +20,7 @@ use crate::connection::{self, WriteGuard};
 use crate::guard::Hosts;
 use crate::listing;
 
+mod asked;
 mod body;
 mod change;
 mod error;
@@ -40,8 +41,6 @@ const CONNECTIONS: usize = 256;
 const EXPLAINING: usize = 4;
 /// A peer that takes nothing for this long is let go.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
-/// How long connections may take to end once everything does.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
@@ -113,10 +112,8 @@ async fn serve_connection(
         ended = connection.as_mut() => ended,
         () = gone.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(LAST_WORDS, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return,
-            }
+            // The runtime ends soon, and with it whoever takes longer.
+            connection.await
         }
     };
     if let Err(error) = ended {

@@ -35,20 +35,21 @@ pub(crate) fn follow(app: Arc<App>, gone: CancellationToken) -> impl Future<Outp
 
 /// Reloads on a thread that may block: it reads files, and connections are accepted on this one.
 pub(crate) async fn reload(app: &Arc<App>, who: Who, from: Option<IpAddr>) -> Result<Vec<Problem>, AppError> {
-    let reloading = Arc::clone(app);
-    let outcome = match tokio::task::spawn_blocking(move || reloading.reload()).await {
-        Ok(outcome) => outcome,
-        Err(error) => Err(AppError::Worker(std::io::Error::other(error))),
-    };
-    app.audit.note(Change {
-        at_unix_ms: app.clock.unix_ms(),
-        who,
-        from,
-        action: "reload",
-        object: "configuration".into(),
-        done: outcome.is_ok(),
+    let app = Arc::clone(app);
+    // Noted there too: whoever asked may be gone before it is done.
+    let reloading = tokio::task::spawn_blocking(move || {
+        let outcome = app.reload();
+        app.audit.note(Change {
+            at_unix_ms: app.clock.unix_ms(),
+            who,
+            from,
+            action: "reload",
+            object: "configuration".into(),
+            done: outcome.is_ok(),
+        });
+        outcome
     });
-    outcome
+    reloading.await.unwrap_or_else(|error| Err(AppError::Worker(std::io::Error::other(error))))
 }
 
 /// What went wrong was logged, and the old configuration stays in force.

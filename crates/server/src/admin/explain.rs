@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use pointsman_core::controller::Controller;
 use pointsman_core::plan::Planner;
@@ -19,6 +18,7 @@ use pointsman_wire::envelope::{Envelope, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::asked::InQuery;
 use super::error::AdminError;
 use super::{Admin, body};
 use crate::app::App;
@@ -210,11 +210,10 @@ pub(super) struct How {
 /// `POST /admin/v1/explain`.
 pub(super) async fn explain(
     State(admin): State<Admin>,
-    how: Result<Query<How>, QueryRejection>,
+    InQuery(how): InQuery<How>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Explanation>, AdminError> {
-    let Query(how) = how.map_err(|e| AdminError::bad_request(e.body_text()))?;
     let busy = || {
         let message = "too many explanations are under way: ask again in a moment";
         AdminError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)

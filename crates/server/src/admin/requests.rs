@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use pointsman_core::kind::Terminal;
 use pointsman_store::{Filter, RequestEntry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Admin;
+use super::asked::{InPath, InQuery};
 use super::error::AdminError;
 
 const LIMIT: usize = 100;
@@ -40,9 +40,8 @@ pub(super) struct Wanted {
 /// `GET /admin/v1/requests`: the newest first, without their traces.
 pub(super) async fn list(
     State(admin): State<Admin>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    InQuery(wanted): InQuery<Wanted>,
 ) -> Result<Json<Value>, AdminError> {
-    let Query(wanted) = wanted.map_err(|e| AdminError::bad_request(e.body_text()))?;
     let limit = wanted.limit.unwrap_or(LIMIT);
     if !(1..=MOST).contains(&limit) {
         return Err(AdminError::bad_request(format!("`limit` must be from 1 to {MOST}")));
@@ -64,7 +63,7 @@ pub(super) async fn list(
 /// `GET /admin/v1/requests/{id}`: the whole record.
 pub(super) async fn one(
     State(admin): State<Admin>,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
 ) -> Result<Json<Value>, AdminError> {
     match admin.app.ledger.get(&id) {
         Some(entry) => Ok(Json(json!(*entry))),

@@ -1,11 +1,12 @@
 //! Routes and the kill switch of their fallback.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use pointsman_core::target::Route;
 use serde_json::{Value, json};
 
+use super::asked::InPath;
 use super::error::AdminError;
 use super::gate::Operator;
 use super::{Admin, body, change};
@@ -21,7 +22,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Json<Value> {
 pub(super) async fn switch(
     State(admin): State<Admin>,
     Extension(operator): Extension<Operator>,
-    Path((name, switch)): Path<(String, String)>,
+    InPath((name, switch)): InPath<(String, String)>,
     body: Body,
 ) -> Result<Json<Value>, AdminError> {
     body::nothing(body).await?;

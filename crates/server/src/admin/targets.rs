@@ -1,7 +1,7 @@
 //! Targets: what is known of their health, and what an operator does to them.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_core::fleet::{DomainView, Fleet};
@@ -9,6 +9,7 @@ use pointsman_core::target::Target;
 use pointsman_core::time::Instant;
 use serde_json::{Value, json};
 
+use super::asked::InPath;
 use super::error::AdminError;
 use super::gate::Operator;
 use super::{Admin, body, change};
@@ -29,7 +30,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Json<Value> {
 /// `GET /admin/v1/targets/{id}`.
 pub(super) async fn one(
     State(admin): State<Admin>,
-    Path(id): Path<String>,
+    InPath(id): InPath<String>,
 ) -> Result<Json<Value>, AdminError> {
     let snapshot = admin.app.snapshot.load_full();
     let target = find(&snapshot, &id)?;
@@ -40,7 +41,7 @@ pub(super) async fn one(
 pub(super) async fn act(
     State(admin): State<Admin>,
     Extension(operator): Extension<Operator>,
-    Path((id, action)): Path<(String, String)>,
+    InPath((id, action)): InPath<(String, String)>,
     body: Body,
 ) -> Result<Json<Value>, AdminError> {
     body::nothing(body).await?;

@@ -113,6 +113,11 @@ async fn wrong_paths_methods_and_sizes_are_refused_in_json() {
     assert_eq!((missing.status, missing.code().as_str()), (404, "not_found"));
     let method = world.get("/admin/v1/reload").await;
     assert_eq!((method.status, method.code().as_str()), (405, "method_not_allowed"));
+    assert_eq!(method.header("allow"), "POST");
+    for unreadable in ["/admin/v1/targets/%FF", "/admin/v1/requests?target=%FF&target=a"] {
+        let refused = world.get(unreadable).await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_request"), "{unreadable}");
+    }
     let big = Bytes::from(vec![b' '; 64 * 1024 + 1]);
     let large = world.admin("POST", "/admin/v1/targets/a/kill", big.clone(), &[JSON]).await;
     assert_eq!((large.status, large.code().as_str()), (413, "too_large"));

@@ -117,6 +117,18 @@ async fn health_survives_a_reload_and_so_does_a_kill() {
 }
 
 #[tokio::test]
+async fn a_new_admin_key_holds_from_the_reload_on() {
+    let (mut world, only_a, _) = with_a_second_one_at_hand().await;
+    let keyed =
+        only_a.replace("admin: { listen: 127.0.0.1:0 }", "admin: { listen: 127.0.0.1:0, key: fresh }");
+    world.set_file(&keyed);
+    assert_eq!(world.post("/admin/v1/reload").await.status, 200);
+    assert_eq!(world.get("/admin/v1/targets").await.status, 401);
+    world.admin_key = Some("fresh");
+    assert_eq!(world.get("/admin/v1/targets").await.status, 200);
+}
+
+#[tokio::test]
 async fn a_target_that_moves_starts_afresh() {
     let (sims, lines) = providers(&[("a", "gpt-4o"), ("b", "gpt-4o")]).await;
     let world = world_of(sims, &format!("{HEAD}{lines}"));
