@@ -1,10 +1,12 @@
 //! Responses to clients: bodies and headers.
 
 use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use pointsman_config::Expose;
@@ -14,6 +16,40 @@ pub(crate) type ClientBody = UnsyncBoxBody<Bytes, Infallible>;
 
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ClientBody {
     Full::new(bytes.into()).boxed_unsync()
+}
+
+/// A whole body in pieces, so that it is taken only as fast as the client reads; `held` is dropped with the last piece.
+pub(crate) fn in_pieces(bytes: Bytes, held: impl Send + Unpin + 'static) -> ClientBody {
+    Pieces { rest: bytes, _held: held }.boxed_unsync()
+}
+
+struct Pieces<T> {
+    rest: Bytes,
+    _held: T,
+}
+
+/// Large enough to cost nothing, small beside what a connection buffers, in bytes.
+const PIECE: usize = 64 * 1024;
+
+impl<T: Unpin> http_body::Body for Pieces<T> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let length = self.rest.len().min(PIECE);
+        Poll::Ready((length > 0).then(|| Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
+    }
 }
 
 /// A body that asks `next` for its frames, one after the other; dropping the body drops the state.

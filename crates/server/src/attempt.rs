@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use pointsman_core::controller::{Attempt, AttemptLimits, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::request::Shape;
+use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{
     Body, Request, Response, SendLimits, TransportError, TransportErrorKind, TransportPhase,
 };
@@ -15,7 +16,6 @@ use pointsman_wire::classify::{Classified, classify, classify_error};
 use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
 use pointsman_wire::guidance::rate_headroom;
 use pointsman_wire::passthrough::{Edits, ProviderField, render};
-use pointsman_wire::provider::Provider;
 use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,6 +29,8 @@ use crate::verdict::{self, HeaderLookup, Struck};
 pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
 /// How long an error's body is waited for: its status says most already.
 const ERROR_BODY_WITHIN: Duration = Duration::from_secs(10);
+/// Between the end of connecting and that of the attempt: timers are exact to a millisecond.
+const CONNECT_MARGIN: Duration = Duration::from_millis(5);
 
 /// What an attempt came to.
 pub(crate) enum AttemptEnd {
@@ -57,6 +59,8 @@ pub(crate) enum Way {
 /// Makes one call and reads until it is clear what came.
 pub(crate) async fn run(exchange: &mut Exchange, attempt: &Attempt) -> AttemptEnd {
     exchange.notes.push(AttemptNote::default());
+    // What an earlier attempt reported says nothing of this one.
+    (exchange.usage, exchange.model_mismatch) = (None, None);
     let started = Instant::now();
     match call(exchange, attempt, started).await {
         Ok(end) => end,
@@ -79,9 +83,11 @@ async fn call(
     // Headers come within the limit of the first output, unless they have one of their own.
     let headers =
         limits.headers.filter(|h| h.within < limits.first_output.within).unwrap_or(limits.first_output);
-    let send =
-        SendLimits { connect: limits.connect.within, headers: Some(headers.within), write: limits.write };
     let whole = started + limits.whole.within;
+    // Whoever is still connecting when the time is over has sent nothing: that limit must be the first to say so.
+    let connect = whole.saturating_duration_since(Instant::now()).saturating_sub(CONNECT_MARGIN);
+    let connect = limits.connect.within.min(connect);
+    let send = SendLimits { connect, headers: Some(headers.within), write: limits.write };
     let response = match timeout_at(whole, client.send(request, &send)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(transport(error, limits, headers)),
@@ -93,12 +99,12 @@ async fn call(
         note.stale_replaced = response.timing.stale_replaced;
     }
     if !response.status.is_success() {
-        return Err(refused(exchange, upstream, response).await);
+        return Err(refused(exchange, upstream, response, whole).await);
     }
     let end = match way {
         Way::Plain => plain(exchange, attempt, upstream, response, started).await?,
         Way::Gather | Way::Stream => {
-            let reading = Reading::new(upstream.provider, attempt, response, started);
+            let reading = Reading::new(attempt, response, started);
             reading::until_released(exchange, attempt, reading, way).await?
         }
     };
@@ -190,7 +196,9 @@ fn note_headers(exchange: &mut Exchange, attempt: &Attempt, headers: &HeaderMap)
     if let (Some(id), Some(note)) = (id.filter(|id| id.len() <= 256), exchange.notes.last_mut()) {
         note.upstream_request_id = Some(id.to_owned());
     }
-    let Some(share) = rate_headroom(&HeaderLookup(headers)) else { return };
+    // What is left to the account that a caller brought along says nothing of what is left to others.
+    let callers = exchange.snapshot.upstream(attempt.target).is_some_and(Upstream::is_callers);
+    let Some(share) = rate_headroom(&HeaderLookup(headers)).filter(|_| !callers) else { return };
     let now = exchange.app.clock.now();
     let lane = exchange.controller.candidate(attempt.candidate).map(|c| c.lane);
     exchange.app.with_fleet(|fleet| lane.map(|lane| fleet.observe_headroom(lane, share, now)));
@@ -217,11 +225,16 @@ fn transport(error: TransportError, limits: &AttemptLimits, headers: Limit) -> A
 }
 
 /// An answer that is no success: its body says why.
-async fn refused(exchange: &Exchange, upstream: &Upstream, response: Response) -> AttemptFailure {
+async fn refused(
+    exchange: &Exchange,
+    upstream: &Upstream,
+    response: Response,
+    whole: Instant,
+) -> AttemptFailure {
     let status = response.status.as_u16();
     let mut body = response.body;
     let mut bytes = BytesMut::new();
-    let until = Instant::now() + ERROR_BODY_WITHIN;
+    let until = whole.min(Instant::now() + ERROR_BODY_WITHIN);
     while bytes.len() < MAX_ERROR_BODY {
         match timeout_at(until, body.chunk()).await {
             Ok(Some(Ok(chunk))) => bytes.extend_from_slice(&chunk),
@@ -242,39 +255,41 @@ pub(crate) fn failure(
     status: Option<u16>,
     upstream: &Upstream,
 ) -> AttemptFailure {
-    let kind = verdict::kind_of(classified.class);
-    let callers = matches!(upstream.auth, Auth::Caller)
-        && matches!(
-            kind,
-            FailureKind::Auth
-                | FailureKind::Permission
-                | FailureKind::QuotaExhausted
-                | FailureKind::RateLimit
-        );
-    let kind = if callers { FailureKind::InvalidRequest } else { kind };
+    let kind = kind_at(upstream, &classified);
     let failed =
         Failed { kind, phase, status, retry_after: classified.retry_after, lost: false, excused: false };
     AttemptFailure { failed, error: classified.error.map(Box::new), detail: classified.rule.to_owned() }
 }
 
+/// An account without access to a model is told that there is none: with the caller's own account that too is the
+/// caller's own affair.
+fn kind_at(upstream: &Upstream, classified: &Classified) -> FailureKind {
+    match verdict::kind_of(classified.class) {
+        FailureKind::Auth
+        | FailureKind::ModelNotFound
+        | FailureKind::Permission
+        | FailureKind::QuotaExhausted
+        | FailureKind::RateLimit
+            if upstream.is_callers() =>
+        {
+            FailureKind::InvalidRequest
+        }
+        kind => kind,
+    }
+}
+
 /// An error that came inside an answer with a success status.
 pub(crate) fn in_band(
-    provider: &Provider,
+    exchange: &Exchange,
+    target: TargetIndex,
     error: &UpstreamError,
     phase: Phase,
-    unix_ms: i64,
 ) -> AttemptFailure {
-    let classified = classify_error(provider, error, unix_ms);
-    let kind = verdict::kind_of(classified.class);
-    let failed = Failed {
-        kind,
-        phase,
-        status: error.status(),
-        retry_after: classified.retry_after,
-        lost: false,
-        excused: false,
+    let Some(upstream) = exchange.snapshot.upstream(target) else {
+        return verdict::bad_response("the provider reported an error", phase, false);
     };
-    AttemptFailure { failed, error: classified.error.map(Box::new), detail: classified.rule.to_owned() }
+    let classified = classify_error(upstream.provider, error, exchange.app.clock.unix_ms());
+    failure(classified, phase, error.status(), upstream)
 }
 
 async fn plain(
@@ -286,9 +301,7 @@ async fn plain(
 ) -> Result<AttemptEnd, AttemptFailure> {
     let body = read_whole(exchange, response.body, &attempt.limits, started).await?;
     let facts = check_completion(&body).map_err(|bad| match bad {
-        BadCompletion::ErrorObject(error) => {
-            in_band(upstream.provider, &error, Phase::Headers, exchange.app.clock.unix_ms())
-        }
+        BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
         bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
     })?;
     exchange.usage = facts.usage;
@@ -323,8 +336,11 @@ async fn read_whole(
             Err(_) => return Err(verdict::struck(which, limit, Phase::Headers)),
         }
         let held = exchange.inbound.body.len() + bytes.len();
-        if bytes.len() > MAX_ANSWER || !exchange.inbound.claim.grow_to(held) {
+        if bytes.len() > MAX_ANSWER {
             return Err(verdict::bad_response("the answer is too large", Phase::Headers, false));
+        }
+        if !exchange.inbound.claim.grow_to(held) {
+            return Err(verdict::no_room(Phase::Headers));
         }
     }
 }

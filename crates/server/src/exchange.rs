@@ -124,6 +124,9 @@ impl Exchange {
     /// The first meaningful output is about to go to the client; `after` the start of the attempt where it is a stream.
     pub(crate) fn commit(&mut self, after: Option<std::time::Duration>) {
         self.first_token.get_or_insert_with(|| self.app.clock.now());
+        // No other attempt will need it: a stream may live for an hour, and its request's memory is for others.
+        let body = std::mem::take(&mut self.inbound.body);
+        self.inbound.claim.shrink_by(body.len());
         self.tell(Event::Committed { first_token: after });
     }
 

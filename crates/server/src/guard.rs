@@ -7,6 +7,8 @@ use crate::fail::ApiError;
 
 /// Carries the ids of the gateways that a request has passed.
 pub(crate) const HOP_HEADER: &str = "x-pointsman-hop";
+/// More gateways than this one after the other are a loop, in bytes of their ids.
+const LONGEST_HOPS: usize = 1024;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Which `Host` values a listener answers to.
@@ -70,7 +72,12 @@ fn without_port(host: &str) -> &str {
 
 /// A request that passed this very process before would go round for ever.
 pub(crate) fn refuse_loops(headers: &HeaderMap, own: &str) -> Result<(), Box<ApiError>> {
-    let passed = headers.get_all(HOP_HEADER).iter().filter_map(|v| v.to_str().ok());
+    let all = headers.get_all(HOP_HEADER);
+    // It goes on to the provider: a client must not grow what a provider then refuses.
+    if all.iter().map(http::HeaderValue::len).sum::<usize>() > LONGEST_HOPS {
+        return Err(ApiError::looped());
+    }
+    let passed = all.iter().filter_map(|v| v.to_str().ok());
     if passed.flat_map(|v| v.split(',')).any(|hop| hop.trim() == own) {
         return Err(ApiError::looped());
     }

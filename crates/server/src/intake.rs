@@ -18,8 +18,8 @@ use crate::limits::Claim;
 const IDLE: Duration = Duration::from_secs(30);
 /// The whole body, however it trickles.
 const WHOLE: Duration = Duration::from_secs(300);
-/// Room for a body whose length is not announced grows in such steps, in bytes.
-const STEP: usize = 256 * 1024;
+/// Room for a body grows in such steps as it comes in, in bytes.
+const STEP: usize = 64 * 1024;
 
 /// Reads the whole body.
 pub(crate) async fn read(
@@ -37,7 +37,8 @@ pub(crate) async fn read(
         app.metrics.limit_rejection("server", "body_memory");
         ApiError::unavailable("the memory for request bodies is used up", "body_memory", None)
     };
-    if !claim.grow_to(announced) {
+    // Announced is not sent: whoever only promises a large body must not keep others' away.
+    if !claim.has_room_for(announced) {
         return Err(no_room());
     }
     let until = Instant::now() + WHOLE;
@@ -48,7 +49,7 @@ pub(crate) async fn read(
         if length > most {
             return Err(too_large(most));
         }
-        if length > announced && !claim.grow_to(length.next_multiple_of(STEP).min(most)) {
+        if !claim.grow_to(length.next_multiple_of(STEP).min(most.max(length))) {
             return Err(no_room());
         }
         // Most bodies come in one frame: that one is taken as it is.
@@ -62,6 +63,8 @@ pub(crate) async fn read(
             _ => rest.extend_from_slice(&frame),
         }
     }
+    let length = first.as_ref().map_or(0, Bytes::len).max(rest.len());
+    claim.shrink_to(length);
     Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
 }
 

@@ -95,6 +95,27 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// Gives back what is beyond so many bytes.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        self.shrink_by(self.bytes.saturating_sub(bytes));
+    }
+
+    /// Gives a part of it back.
+    pub(crate) fn shrink_by(&mut self, bytes: usize) {
+        let less = bytes.min(self.bytes);
+        self.bytes -= less;
+        self.admission.body_bytes.give_back(less);
+    }
+
+    /// Whether it could be grown to so many bytes now; nothing is taken.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        let memory = &self.admission.body_bytes;
+        let free = memory.most.load(Ordering::Relaxed).saturating_sub(memory.taken.load(Ordering::Relaxed));
+        bytes.saturating_sub(self.bytes) <= free
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         self.admission.body_bytes.give_back(self.bytes);

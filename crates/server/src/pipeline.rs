@@ -23,7 +23,7 @@ use pointsman_wire::envelope::{Envelope, Limits};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::answer::{ClientBody, Provenance, copy_rate_limits, event_stream, full, streamed};
+use crate::answer::{ClientBody, Provenance, copy_rate_limits, event_stream, full, in_pieces, streamed};
 use crate::app::App;
 use crate::attempt::{self, AttemptEnd, Whole};
 use crate::auth::{Caller, authenticate, caller_keys};
@@ -36,6 +36,8 @@ use crate::run::Worker;
 use crate::snapshot::Snapshot;
 use crate::{ids, intake, listing, preferences};
 
+/// Names of models are kept in records and as failure domains: they may be so long, in bytes.
+const LONGEST_MODEL: usize = 256;
 /// The nesting of a request's JSON may be so deep.
 pub(crate) const MAX_DEPTH: usize = 128;
 
@@ -174,8 +176,12 @@ impl Asked<'_> {
 fn permitted(snapshot: &Snapshot, caller: &Caller, envelope: &Envelope) -> Result<Resolved, Box<ApiError>> {
     let catalog = &snapshot.config.catalog;
     let requested = envelope.model();
-    let names = listing::granted(snapshot, caller);
+    if requested.len() > LONGEST_MODEL {
+        let message = format!("`model` is longer than {LONGEST_MODEL} bytes");
+        return Err(ApiError::bad_request(&message, Some("model")));
+    }
     let Some(resolved) = resolve(catalog, requested) else {
+        let names = listing::granted(snapshot, caller);
         let close = nearest(requested, names.iter().map(String::as_str));
         return Err(ApiError::unknown_model(requested, &close));
     };
@@ -204,16 +210,22 @@ type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// The loop: the controller decides, this obeys, until something may go to the client or nothing will.
 async fn until_released(mut exchange: Exchange, mut command: Command) -> Outcome {
+    // When the drain is over nobody is left to wait for.
+    let hard_stop = exchange.app.hard_stop.clone();
     loop {
         command = match command {
-            Command::Attempt(attempt) => match attempt::run(&mut exchange, &attempt).await {
-                AttemptEnd::Failed(failure) => exchange.fail(failure),
-                AttemptEnd::Live(live) => return (exchange, Released::Live(live)),
-                AttemptEnd::Whole(whole) => return (exchange, Released::Whole(whole)),
-            },
+            Command::Attempt(attempt) => {
+                match hard_stop.run_until_cancelled(attempt::run(&mut exchange, &attempt)).await {
+                    Some(AttemptEnd::Failed(failure)) => exchange.fail(failure),
+                    Some(AttemptEnd::Live(live)) => return (exchange, Released::Live(live)),
+                    Some(AttemptEnd::Whole(whole)) => return (exchange, Released::Whole(whole)),
+                    None => exchange.tell(Event::ClientGone),
+                }
+            }
             Command::Wait { until } => {
-                tokio::time::sleep(until.since(exchange.app.clock.now())).await;
-                exchange.tell(Event::Tick)
+                let wait = tokio::time::sleep(until.since(exchange.app.clock.now()));
+                let waited = hard_stop.run_until_cancelled(wait).await;
+                exchange.tell(waited.map_or(Event::ClientGone, |()| Event::Tick))
             }
             Command::Stop(stop) => return (exchange, Released::Stopped(stop)),
             // Only progress is answered so, and progress is not asked about here.
@@ -246,11 +258,14 @@ fn finish(mut exchange: Exchange, released: Released) -> Response<ClientBody> {
         Released::Stopped(stop) => exchange.refuse(&stop),
         Released::Whole(whole) => {
             exchange.succeed();
-            let mut response = Response::new(full(whole.body));
-            let headers = response.headers_mut();
+            exchange.settle();
+            let mut headers = HeaderMap::new();
             headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            copy_rate_limits(&whole.headers, headers);
-            exchange.provenance().write(headers, expose);
+            copy_rate_limits(&whole.headers, &mut headers);
+            exchange.provenance().write(&mut headers, expose);
+            // Its place in flight and its claim on memory last until the client has taken the answer.
+            let mut response = Response::new(in_pieces(whole.body, exchange));
+            *response.headers_mut() = headers;
             response
         }
         Released::Live(live) => {

@@ -6,9 +6,9 @@ use http::HeaderMap;
 use pointsman_core::controller::{Attempt, AttemptLimits, Limit};
 use pointsman_core::kind::Phase;
 use pointsman_core::request::Shape;
+use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
 use pointsman_wire::chat::{ChunkKind, Gather, GatherError, StreamDecoder};
-use pointsman_wire::provider::Provider;
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
@@ -26,7 +26,7 @@ pub(crate) struct Reading {
     body: Body,
     decoder: SseDecoder,
     pub(crate) tap: StreamDecoder,
-    provider: &'static Provider,
+    target: TargetIndex,
     headers: HeaderMap,
     limits: AttemptLimits,
     started: Instant,
@@ -43,7 +43,7 @@ pub(crate) struct Live {
     pub(crate) body: Option<Body>,
     pub(crate) decoder: SseDecoder,
     pub(crate) tap: StreamDecoder,
-    pub(crate) provider: &'static Provider,
+    pub(crate) target: TargetIndex,
     pub(crate) headers: HeaderMap,
     pub(crate) limits: AttemptLimits,
     /// The data of the events so far, in their order.
@@ -61,17 +61,12 @@ enum Release {
 }
 
 impl Reading {
-    pub(crate) fn new(
-        provider: &'static Provider,
-        attempt: &Attempt,
-        response: Response,
-        started: Instant,
-    ) -> Self {
+    pub(crate) fn new(attempt: &Attempt, response: Response, started: Instant) -> Self {
         Self {
             body: response.body,
             decoder: SseDecoder::new(MAX_EVENT),
             tap: StreamDecoder::new(),
-            provider,
+            target: attempt.target,
             headers: response.headers,
             limits: attempt.limits,
             started,
@@ -136,7 +131,7 @@ impl Reading {
             body: Some(self.body),
             decoder: self.decoder,
             tap: self.tap,
-            provider: self.provider,
+            target: self.target,
             headers: self.headers,
             limits: self.limits,
             held: self.held,
@@ -214,10 +209,7 @@ fn take(
     let facts = reading.tap.event(&event.data);
     match facts.kind {
         ChunkKind::Done => return Ok(true),
-        ChunkKind::Error(error) => {
-            let unix_ms = exchange.app.clock.unix_ms();
-            return Err(in_band(reading.provider, &error, reading.phase(), unix_ms));
-        }
+        ChunkKind::Error(error) => return Err(in_band(exchange, reading.target, &error, reading.phase())),
         ChunkKind::Malformed => {
             let html = reading.held.is_empty() && event.data.trim_ascii_start().starts_with(b"<");
             let words = if html { "the provider answered with HTML" } else { "an event cannot be read" };
@@ -238,7 +230,11 @@ fn take(
     reading.tokens += u64::from(facts.output_tokens_estimate);
     let usage_unasked = facts.usage_only && !exchange.inbound.envelope.include_usage();
     match gather {
-        Some(gather) => gather.event(&event.data).map_err(|e| gathered_badly(exchange, reading, e))?,
+        Some(gather) => {
+            gather.event(&event.data).map_err(|e| gathered_badly(exchange, reading, e))?;
+            reading.held_bytes += event.data.len();
+            claim(exchange, reading)?;
+        }
         None if usage_unasked => {}
         None => hold(exchange, reading, event.data)?,
     }
@@ -249,22 +245,21 @@ fn hold(exchange: &mut Exchange, reading: &mut Reading, data: Bytes) -> Result<(
     reading.held_bytes += data.len();
     reading.held.push(data);
     let preamble = reading.first_output.is_none() && reading.held_bytes > MAX_PREAMBLE;
-    let claimed = exchange.inbound.claim.grow_to(exchange.inbound.body.len() + reading.held_bytes);
-    if preamble || reading.held_bytes > MAX_ANSWER || !claimed {
-        return Err(verdict::bad_response(
-            "more had to be held back than there is room for",
-            reading.phase(),
-            false,
-        ));
+    if preamble || reading.held_bytes > MAX_ANSWER {
+        return Err(verdict::bad_response("more had to be held back than is kept", reading.phase(), false));
     }
-    Ok(())
+    claim(exchange, reading)
+}
+
+/// Claims memory for what is held back, beside the request's own body.
+fn claim(exchange: &mut Exchange, reading: &Reading) -> Result<(), AttemptFailure> {
+    let bytes = exchange.inbound.body.len() + reading.held_bytes;
+    if exchange.inbound.claim.grow_to(bytes) { Ok(()) } else { Err(verdict::no_room(reading.phase())) }
 }
 
 fn gathered_badly(exchange: &Exchange, reading: &Reading, error: GatherError) -> AttemptFailure {
     match error {
-        GatherError::Upstream(error) => {
-            in_band(reading.provider, &error, reading.phase(), exchange.app.clock.unix_ms())
-        }
+        GatherError::Upstream(error) => in_band(exchange, reading.target, &error, reading.phase()),
         error => verdict::bad_response(&error.to_string(), reading.phase(), false),
     }
 }

@@ -23,6 +23,8 @@ const AFTER_FINISH: Duration = Duration::from_secs(2);
 const DRAIN_WITHIN: Duration = Duration::from_millis(20);
 const DRAIN_BYTES: usize = 16 * 1024;
 
+const LIFE_OVER: &str = "the stream's whole time is over";
+
 /// See the module.
 pub(crate) struct Relay {
     exchange: Exchange,
@@ -92,7 +94,7 @@ impl Relay {
         }
         self.state = State::Reading;
         if self.live.ended {
-            self.finish(&mut out);
+            self.at_the_end(&mut out);
         } else {
             // The chunk that brought the first output may hold more.
             self.take_events(&mut out);
@@ -102,8 +104,10 @@ impl Relay {
 
     async fn read_on(&mut self) -> Option<Bytes> {
         let mut out = BytesMut::new();
+        // Counted from the client's last frame: what the upstream says without meaning anything keeps no client waiting.
+        let beat_at = Instant::now() + self.exchange.snapshot.config.server.keepalive;
         while out.is_empty() {
-            match self.read().await {
+            match self.read(beat_at).await {
                 Read::Beat => out.extend_from_slice(heartbeat()),
                 Read::Chunk => self.take_events(&mut out),
                 Read::Ended => self.ended(&mut out),
@@ -117,14 +121,17 @@ impl Relay {
     }
 
     /// Waits for the next bytes of the upstream, within what the limits allow.
-    async fn read(&mut self) -> Read {
+    async fn read(&mut self, beat_at: Instant) -> Read {
         let now = Instant::now();
         let finished = self.live.tap.finished();
         let idle = if finished { AFTER_FINISH.min(self.live.limits.idle) } else { self.live.limits.idle };
         let idle_at = now + idle;
         let life_at = self.live.started + self.live.limits.stream;
-        let beat_at = now + self.exchange.snapshot.config.server.keepalive;
         let until = idle_at.min(life_at);
+        // An upstream that always has something to say would never let the timer below speak.
+        if now >= life_at {
+            return if finished { Read::Ended } else { Read::Failed(given_up(LIFE_OVER)) };
+        }
         let Some(body) = &mut self.live.body else { return Read::Ended };
         tokio::select! {
             biased;
@@ -142,7 +149,7 @@ impl Relay {
                 if finished {
                     Read::Ended
                 } else if life_at <= idle_at {
-                    Read::Failed(given_up("the stream's whole time is over"))
+                    Read::Failed(given_up(LIFE_OVER))
                 } else {
                     let limit = Limit { within: idle, own: true };
                     Read::Failed(verdict::struck(Struck::Idle, limit, Phase::Committed))
@@ -173,8 +180,7 @@ impl Relay {
         match facts.kind {
             ChunkKind::Done => self.finish(out),
             ChunkKind::Error(error) => {
-                let unix_ms = self.exchange.app.clock.unix_ms();
-                self.break_off(in_band(self.live.provider, &error, Phase::Committed, unix_ms), out);
+                self.break_off(in_band(&self.exchange, self.live.target, &error, Phase::Committed), out);
             }
             ChunkKind::Malformed if self.may_drop() => self.exchange.malformed += 1,
             ChunkKind::Malformed => {
@@ -203,10 +209,14 @@ impl Relay {
                 return self.break_off(failure, out);
             }
         }
-        if !matches!(self.state, State::Reading) {
-            return;
+        if matches!(self.state, State::Reading) {
+            self.at_the_end(out);
         }
-        if self.live.tap.finished() {
+    }
+
+    /// Nothing more comes: is the answer complete?
+    fn at_the_end(&mut self, out: &mut BytesMut) {
+        if self.live.tap.finished() || self.live.tap.done() {
             return self.finish(out);
         }
         let words = "the stream ended without a finish reason";

@@ -119,6 +119,11 @@ impl Upstream {
         Ok(Self { origin: Arc::new(origin), path, provider, auth, http, ca_file })
     }
 
+    /// Whether the account is the caller's own.
+    pub(crate) fn is_callers(&self) -> bool {
+        matches!(self.auth, Auth::Caller)
+    }
+
     /// The path and query of a Chat Completions call for this upstream model.
     pub(crate) fn chat_path(&self, upstream_model: &str) -> Option<String> {
         match &self.path {

@@ -81,6 +81,13 @@ pub(crate) fn bad_response(detail: &str, phase: Phase, lost: bool) -> AttemptFai
     AttemptFailure { failed, error: None, detail: detail.to_owned() }
 }
 
+/// There is no memory left for an answer: that is our trouble, not the target's.
+pub(crate) fn no_room(phase: Phase) -> AttemptFailure {
+    let mut failure = bad_response("the memory for bodies is used up", phase, true);
+    failure.failed.excused = true;
+    failure
+}
+
 /// Something of our own does not work: nothing was sent, and no target is to blame.
 pub(crate) fn broken(detail: &str) -> AttemptFailure {
     let failed = Failed {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Exchange, masked};
 use crate::answer::ClientBody;
 use crate::fail::{ApiError, cause_name};
+use crate::snapshot::Upstream;
 
 impl Exchange {
     /// The error that a stop comes to.
@@ -68,7 +69,15 @@ impl Exchange {
     fn pass_on(&self, stop: &Stop, error: &mut ApiError) {
         let shown = stop.shown.and_then(|place| self.controller.attempts().get(place).map(|a| (place, a)));
         let Some((place, attempt)) = shown else { return };
-        if let Some(status) = attempt.status.filter(|s| matches!(s, 400 | 409 | 413 | 415 | 422)) {
+        let callers = self.controller.candidate(attempt.candidate).map(|c| c.target);
+        let callers = callers.and_then(|t| self.snapshot.upstream(t)).is_some_and(Upstream::is_callers);
+        let passes = |s: &u16| match s {
+            400 | 409 | 413 | 415 | 422 => true,
+            // Of the caller's own credential the caller must hear what the provider says.
+            401..=404 | 429 => callers,
+            _ => false,
+        };
+        if let Some(status) = attempt.status.filter(passes) {
             error.status = StatusCode::from_u16(status).unwrap_or(error.status);
         }
         if let Some(provider) = self.notes.get(place).and_then(|n| n.error.as_deref()) {
@@ -119,6 +128,7 @@ impl Exchange {
                 "every target for this model needs your own credential: send it as x-pointsman-provider-key-<provider>"
                     .into()
             }
+            Cause::ClientGone => "The gateway is shutting down.".into(),
             Cause::Committed => format!("The answer broke after its beginning had been sent: {cause}."),
             Cause::CostSpent => "no attempt fits into the max_cost of this route, or its price is unknown".into(),
             Cause::Deadline => format!("The request's time is over; {cause}."),

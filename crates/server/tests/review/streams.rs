@@ -1,0 +1,63 @@
+//! Streams that end, and streams that do not.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
+
+use crate::harness::{FINISH, GPT, STREAM_HEAD, TEXT, gateway, provider, request, says, talk};
+
+#[tokio::test]
+async fn a_stream_that_ends_inside_its_first_event_is_no_complete_answer() {
+    for end in ["", "\n", "\n\n"] {
+        let gateway = gateway(&says(format!("{STREAM_HEAD}{TEXT}{end}")).await, "", GPT, "");
+        let answer = talk(&gateway, &request(&gateway, true, "")).await;
+        assert!(!answer.contains("[DONE]"), "half an answer is sold as a whole one: {answer}");
+        assert_eq!(answer.matches(r#""error":"#).count(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_may_end_without_the_blank_line_after_its_finish() {
+    for end in ["", "\n", "\n\n"] {
+        let gateway = gateway(&says(format!("{STREAM_HEAD}{TEXT}\n\n{FINISH}{end}")).await, "", GPT, "");
+        let answer = talk(&gateway, &request(&gateway, true, "")).await;
+        assert_eq!(answer.matches("[DONE]").count(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_never_pauses_does_not_outlive_its_time() {
+    let url = provider(|mut stream| async move {
+        stream.write_all(STREAM_HEAD.as_bytes()).await.ok();
+        let many = format!("{TEXT}\n\n").repeat(50);
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until && stream.write_all(many.as_bytes()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let gateway = gateway(&url, "", GPT, "defaults: { budget: { stream: 300ms } }\n");
+    let began = Instant::now();
+    let answer = talk(&gateway, &request(&gateway, true, "")).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(answer.contains("the stream's whole time") || answer.contains("broke"), "no error at the end");
+}
+
+#[tokio::test]
+async fn a_provider_that_only_sends_comments_does_not_silence_the_heartbeat() {
+    let url = provider(|mut stream| async move {
+        stream.write_all(format!("{STREAM_HEAD}{TEXT}\n\n").as_bytes()).await.unwrap();
+        for _ in 0..40 {
+            sleep(Duration::from_millis(50)).await;
+            stream.write_all(b": still here\n\n").await.unwrap();
+        }
+        stream.write_all(format!("{FINISH}\n\n").as_bytes()).await.unwrap();
+    })
+    .await;
+    let gateway = gateway(&url, ", keepalive: 250ms", GPT, "");
+    let answer = talk(&gateway, &request(&gateway, true, "")).await;
+    assert!(!answer.contains("still here"), "{answer}");
+    let beats = answer.lines().filter(|line| line.starts_with(':')).count();
+    assert!(beats >= 3, "{beats} heartbeats in two seconds: {answer}");
+}
