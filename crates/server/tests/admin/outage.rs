@@ -162,3 +162,53 @@ async fn a_target_shows_its_limits_its_room_and_how_fast_it_is() {
     assert!(target["first_token_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{target}");
     assert_eq!(target["in_flight"], 0);
 }
+
+#[tokio::test]
+async fn what_is_in_flight_is_seen_while_it_is() {
+    let world = world(&[("a", "gpt-4o")], "").await;
+    world.sims[0].set(Script::pause_after(2, Duration::from_secs(1)));
+    let mut body = crate::support::chat("gpt-4o");
+    body["stream"] = true.into();
+    let in_flight = "pointsman_in_flight{target=\"a\"}";
+    let seen = async {
+        world.sims[0].wait_until(|sim| sim.active_requests() == 1).await.unwrap();
+        world.until(async || world.metric("pointsman_open_streams").await == Some(1.0)).await;
+        assert_eq!(world.target("a").await["in_flight"], 1);
+        assert_eq!(world.metric(in_flight).await, Some(1.0));
+    };
+    let (answer, ()) = tokio::join!(world.ask_for(&body), seen);
+    assert_eq!(answer.status, 200);
+    world.until(async || world.metric(in_flight).await == Some(0.0)).await;
+    assert_eq!(world.metric("pointsman_open_streams").await, Some(0.0));
+}
+
+#[tokio::test]
+async fn a_model_that_a_wildcard_target_does_not_have_is_out_alone() {
+    let (sims, _) = crate::support::providers(&[("w", "any")]).await;
+    let base = sims[0].base_url();
+    let line =
+        format!("targets:\n  w: {{ provider: openai, base_url: \"{base}\", model: \"*\", api_key: sk-x }}\n");
+    let world = crate::support::world_of(sims, &format!("{}{line}", crate::support::HEAD));
+    world.sims[0].set_for_model("nope", Script::model_not_found("nope"));
+    assert_eq!(world.ask("openai/gpt-4o").await.status, 200);
+    assert_ne!(world.ask("openai/nope").await.status, 200);
+
+    let target = world.target("w").await;
+    assert_eq!(target["state"], "closed", "all other models are served");
+    let domains = target["domains"].as_array().unwrap();
+    let state = |name: &str| {
+        domains.iter().find(|d| d["kind"] == "target" && d["name"] == name).map(|d| d["state"].clone())
+    };
+    assert_eq!(state("w/nope").unwrap(), "isolated");
+    assert_eq!(state("w/gpt-4o").unwrap(), "closed");
+    let out = world.explain(&crate::support::chat("openai/nope")).await["targets"][0].clone();
+    assert_eq!((out["in"].as_bool(), out["reason"].as_str()), (Some(false), Some("isolated")));
+    let fine = world.explain(&crate::support::chat("openai/never-asked-for")).await["targets"][0].clone();
+    assert_eq!(
+        (fine["in"].as_bool(), fine["upstream_model"].as_str()),
+        (Some(true), Some("never-asked-for"))
+    );
+    world.clock.advance(Duration::from_secs(61));
+    let again = world.explain(&crate::support::chat("openai/nope")).await["targets"][0].clone();
+    assert_eq!(again["reason"], "probe", "it is asked again after 60 s");
+}
