@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use http::Method;
+use http::{HeaderMap, Method};
 use pointsman_config::{AdminConfig, Config};
-use pointsman_server::Clock;
+use pointsman_server::{App, Clock};
 use secrecy::ExposeSecret;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{find, runtime};
 use crate::client::{self, Answer, CallError};
@@ -34,6 +34,9 @@ pub(crate) struct Explain {
     /// Explain with this configuration and every target healthy, without asking a running gateway
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The name of the gateway key that the request would come with [default: none]
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
     /// Print the data in place of words
     #[arg(long)]
     json: bool,
@@ -43,19 +46,15 @@ impl Explain {
     /// Asks the running gateway, or plans as a gateway that has just started would.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let request = self.read()?;
-        let answer = runtime()?.block_on(self.ask(&request))?;
-        let explained = answer.json();
-        if !answer.status.is_success() {
-            return Err(Failure::Failed(refusal(&answer, &explained)));
-        }
+        let explained = runtime()?.block_on(self.explained(&request))?;
         match self.json {
             true => output::line(&format!("{explained:#}"))?,
-            false => output::print(&words(&explained))?,
+            false => output::print(&words(&explained)?)?,
         }
         Ok(())
     }
 
-    /// The request, with the route that was asked for.
+    /// The request's bytes. Whether they are a request is for the gateway to say.
     fn read(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         let from_stdin = self.request == Path::new("-");
@@ -66,78 +65,84 @@ impl Explain {
         };
         let name = if from_stdin { "standard input".into() } else { self.request.display().to_string() };
         read.map_err(|e| Failure::Usage(format!("{name}: cannot be read: {e}")))?;
-        let mut request: Value = serde_json::from_slice(&bytes)
-            .map_err(|e| Failure::Usage(format!("{name}: not a request in JSON: {e}")))?;
-        let Some(fields) = request.as_object_mut() else {
-            return Err(Failure::Usage(format!("{name}: a request is a JSON object")));
-        };
-        match &self.route {
-            None => Ok(bytes),
-            Some(route) => {
-                fields.insert("model".to_owned(), json!(route));
-                Ok(request.to_string().into_bytes())
-            }
-        }
+        Ok(bytes)
     }
 
-    async fn ask(&self, request: &[u8]) -> Result<Answer, Failure> {
+    async fn explained(&self, request: &[u8]) -> Result<Value, Failure> {
         if let Some(admin) = &self.admin {
             let key = std::env::var("POINTSMAN_ADMIN_KEY").ok();
-            return post(admin, key.as_deref(), request).await.map_err(|e| Failure::Failed(e.to_string()));
+            let answer = self.post(admin, key.as_deref(), request).await;
+            return well(&answer.map_err(|e| Failure::Failed(e.to_string()))?);
         }
         if self.config.is_none()
-            && let Some(answer) = ask_running(request).await?
+            && let Some(answer) = self.ask_running(request).await?
         {
-            return Ok(answer);
+            return well(&answer);
         }
-        offline(find::configuration(self.config.as_deref())?.loaded.config, request).await
+        self.offline(find::configuration(self.config.as_deref())?.loaded.config, request)
+    }
+
+    /// Asks the gateway that runs with the configuration found here, if one does.
+    async fn ask_running(&self, request: &[u8]) -> Result<Option<Answer>, Failure> {
+        let admin =
+            find::configuration(None).map_or_else(|_| AdminConfig::default(), |f| f.loaded.config.admin);
+        let key = admin.key.as_ref().map(ExposeSecret::expose_secret);
+        let at = match admin.listen.ip().is_unspecified() {
+            true => SocketAddr::from((Ipv4Addr::LOCALHOST, admin.listen.port())),
+            false => admin.listen,
+        };
+        match self.post(&format!("http://{at}"), key, request).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(CallError::Unreachable(..)) => Ok(None),
+            Err(error) => Err(Failure::Failed(error.to_string())),
+        }
+    }
+
+    /// Plans with this configuration and every target as new, in this process: nothing listens and nothing is sent.
+    fn offline(&self, config: Config, request: &[u8]) -> Result<Value, Failure> {
+        let app = App::new(config, Clock::default(), None).map_err(|e| Failure::Usage(e.to_string()))?;
+        let (route, key) = (self.route.as_deref(), self.key.as_deref());
+        let explained = app.explain(request, route, key, &HeaderMap::new());
+        let explained = explained
+            .map_err(|e| Failure::Failed(format!("the gateway would answer {}: {}", e.status, e.message)))?;
+        serde_json::to_value(&explained).map_err(|e| Failure::Failed(e.to_string()))
+    }
+
+    async fn post(&self, admin: &str, key: Option<&str>, request: &[u8]) -> Result<Answer, CallError> {
+        let asked = [("route", &self.route), ("key", &self.key)];
+        let pairs: Vec<String> = asked
+            .iter()
+            .filter_map(|(name, value)| value.as_ref().map(|v| format!("{name}={}", escaped(v))))
+            .collect();
+        let query = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
+        let url = format!("{}/admin/v1/explain{query}", admin.trim_end_matches('/'));
+        let bearer = key.map(|key| format!("Bearer {key}"));
+        let headers: Vec<(&str, &str)> =
+            bearer.iter().map(|value| ("authorization", value.as_str())).collect();
+        client::call(Method::POST, &url, &headers, Some(request)).await
     }
 }
 
-/// Asks the gateway that runs with the configuration found here, if one does.
-async fn ask_running(request: &[u8]) -> Result<Option<Answer>, Failure> {
-    let admin = find::configuration(None).map_or_else(|_| AdminConfig::default(), |f| f.loaded.config.admin);
-    let key = admin.key.as_ref().map(ExposeSecret::expose_secret);
-    let at = match admin.listen.ip().is_unspecified() {
-        true => SocketAddr::from((Ipv4Addr::LOCALHOST, admin.listen.port())),
-        false => admin.listen,
-    };
-    match post(&format!("http://{at}"), key, request).await {
-        Ok(answer) => Ok(Some(answer)),
-        Err(CallError::Unreachable(..)) => Ok(None),
-        Err(error) => Err(Failure::Failed(error.to_string())),
+/// A value for a query: what is not plain is percent-encoded (RFC 3986, 2.1).
+fn escaped(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    value.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+fn well(answer: &Answer) -> Result<Value, Failure> {
+    let explained = answer.json();
+    if answer.status.is_success() {
+        return Ok(explained);
     }
-}
-
-/// Plans with this configuration and a fresh fleet: a gateway on a free port that serves nobody else, so that what it
-/// says is what a running one says.
-async fn offline(mut config: Config, request: &[u8]) -> Result<Answer, Failure> {
-    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    config.server.listen = free;
-    config.server.runtime = pointsman_config::Runtime::Shared;
-    config.admin = AdminConfig { listen: free, key: None };
-    config.watch = false;
-    let running =
-        pointsman_server::start(config, Clock::default(), None).map_err(|e| Failure::Usage(e.to_string()))?;
-    let answer = post(&format!("http://{}", running.admin_addr()), None, request).await;
-    drop(running);
-    answer.map_err(|e| Failure::Failed(e.to_string()))
-}
-
-async fn post(admin: &str, key: Option<&str>, request: &[u8]) -> Result<Answer, CallError> {
-    let url = format!("{}/admin/v1/explain", admin.trim_end_matches('/'));
-    let bearer = key.map(|key| format!("Bearer {key}"));
-    let headers: Vec<(&str, &str)> = bearer.iter().map(|value| ("authorization", value.as_str())).collect();
-    client::call(Method::POST, &url, &headers, Some(request)).await
-}
-
-fn refusal(answer: &Answer, explained: &Value) -> String {
     let message = explained.pointer("/error/message").and_then(Value::as_str);
-    let status = answer.status;
-    format!("the gateway answered {status}: {}", message.unwrap_or("without saying why"))
+    let message = message.unwrap_or("it did not say why");
+    Err(Failure::Failed(format!("the gateway answered {}: {message}", answer.status.as_u16())))
 }
 
-/// The explanation for people.
-fn words(explained: &Value) -> String {
-    format!("{explained:#}\n")
+/// The explanation for people, as the gateway words it.
+fn words(explained: &Value) -> Result<String, Failure> {
+    let lines = explained.get("words").and_then(Value::as_array);
+    let lines =
+        lines.ok_or_else(|| Failure::Failed("the gateway answered without an explanation".to_owned()))?;
+    Ok(lines.iter().filter_map(Value::as_str).map(|line| format!("{line}\n")).collect())
 }
