@@ -7,17 +7,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::{Request, Version};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::guard::Hosts;
 use crate::pipeline;
 use crate::run::{Stages, Worker};
+
+mod stalls;
+#[cfg(test)]
+mod tests;
+
+use stalls::{Stalls, Taken};
 
 /// A client that does not finish its headers within this is let go.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
@@ -25,6 +34,11 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 const SMALLEST_BUFFER: usize = 8 * 1024;
 const MAX_STREAMS: u32 = 256;
 const MAX_HEADERS: usize = 128;
+/// Until so many bytes came it may be unclear which version of HTTP is spoken: HTTP/2 begins with them (RFC 9113, section
+/// 3.4), and every HTTP/1.1 request with its Host is longer.
+const PREFACE: usize = 24;
+/// Once the listener is closed, connections that are open can ask so much longer and be told to go elsewhere.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 /// Serves one connection to its end.
 pub(crate) async fn serve(
@@ -42,26 +56,58 @@ pub(crate) async fn serve(
         let snapshot = app.snapshot.load();
         (snapshot.config.server.max_header, snapshot.config.catalog.defaults.budget.limits.write)
     };
-    let service = service_fn(move |request| {
+    let stalls = Stalls::new(stalled_after);
+    let two = CancellationToken::new();
+    let (watching, two_seen) = (stalls.clone(), two.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        let watched = (request.version() == Version::HTTP_2).then(|| stalls.clone());
+        if watched.is_some() {
+            two_seen.cancel();
+        }
         let answer = pipeline::serve(app.clone(), worker.clone(), hosts.clone(), request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        async move {
+            let answer = answer.await.map(|body| match watched {
+                Some(stalls) => stalls.watched(body),
+                None => Taken::Plain(body),
+            });
+            Ok::<_, Infallible>(answer)
+        }
     });
     let builder = builder(max_header);
     let io = TokioIo::new(WriteGuard::new(stream, stalled_after));
-    let connection = builder.serve_connection(io, service);
-    let mut connection = std::pin::pin!(connection);
+    let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stages.closing.cancelled() => {
+        never = watching.watch() => match never {},
+        () = leave(&stages, &two) => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = connection => ended,
+                never = watching.watch() => match never {},
                 () = stages.gone.cancelled() => return,
             }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
+    }
+}
+
+/// When a connection ends after what it is doing. HTTP/2 can say so while the drain's delay lasts, so that clients turn
+/// elsewhere in time (but not before its first request: that would close it unanswered). HTTP/1.1 says so with each
+/// answer; who asks only after the delay still gets to hear why not.
+async fn leave(stages: &Stages, two: &CancellationToken) {
+    let by_goaway = async {
+        stages.draining.cancelled().await;
+        two.cancelled().await;
+    };
+    let at_the_end = async {
+        stages.closing.cancelled().await;
+        sleep(LAST_REQUESTS).await;
+    };
+    tokio::select! {
+        () = by_goaway => {}
+        () = at_the_end => {}
     }
 }
 
@@ -82,16 +128,35 @@ pub(crate) fn builder(max_header: usize) -> auto::Builder<TokioExecutor> {
 }
 
 /// Ends a connection whose peer takes nothing for too long: nobody asks a stream for its next frame then, so no timer
-/// inside it would run.
+/// inside it would run. Ends one whose peer does not begin, too: which version it speaks, and whose timers hold, is known
+/// by its first bytes.
 pub(crate) struct WriteGuard {
     stream: TcpStream,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Until the beginning is here.
+    opening: Option<Pin<Box<Sleep>>>,
+    begun: usize,
 }
 
 impl WriteGuard {
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+        let opening = Some(Box::pin(sleep(HEADERS_WITHIN)));
+        Self { stream, patience, stalled: None, opening, begun: 0 }
+    }
+
+    fn begin(&mut self, cx: &mut Context<'_>, read: usize, pending: bool) -> Poll<io::Result<()>> {
+        self.begun += read;
+        if self.begun >= PREFACE {
+            self.opening = None;
+        }
+        if !pending {
+            return Poll::Ready(Ok(()));
+        }
+        match self.opening.as_mut().map(|opening| opening.as_mut().poll(cx)) {
+            Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            _ => Poll::Pending,
+        }
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -114,7 +179,13 @@ impl AsyncRead for WriteGuard {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if self.opening.is_none() || matches!(poll, Poll::Ready(Err(_))) {
+            return poll;
+        }
+        let read = buf.filled().len() - before;
+        self.begin(cx, read, poll.is_pending())
     }
 }
 
@@ -138,8 +209,8 @@ impl AsyncWrite for WriteGuard {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let poll = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watch(cx, poll)
+        // A socket has nothing of its own to flush: that says nothing of the peer.
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -50,7 +50,7 @@ pub(crate) async fn serve(
 ) -> Response<ClientBody> {
     let id = ids::request_id();
     let head = request.method() == Method::HEAD;
-    let closing = app.is_draining();
+    let two = request.version() == http::Version::HTTP_2;
     let mut response = match route(&app, &worker, &hosts, request, &id).await {
         Ok(response) => response,
         Err(error) => {
@@ -67,7 +67,8 @@ pub(crate) async fn serve(
             response
         }
     };
-    if closing {
+    // HTTP/2 has no such header, and says it by itself.
+    if app.is_draining() && !two {
         response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
     if head {

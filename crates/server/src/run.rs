@@ -67,6 +67,8 @@ pub struct Running {
 /// The stages of leaving, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stages {
+    /// Everything is served, and everyone is told to turn elsewhere.
+    pub(crate) draining: CancellationToken,
     /// No new connections; those that are open end after what they are doing.
     pub(crate) closing: CancellationToken,
     /// Everything ends.
@@ -151,6 +153,7 @@ impl Running {
     pub async fn shut_down(mut self) {
         let drain = self.app.snapshot.load().config.server.drain;
         self.app.start_draining();
+        self.stages.draining.cancel();
         tracing::info!(delay_s = drain.delay.as_secs(), timeout_s = drain.timeout.as_secs(), "draining");
         tokio::time::sleep(drain.delay).await;
         self.app.close();
@@ -185,6 +188,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.app.hard_stop.cancel();
+        self.stages.draining.cancel();
         self.stages.closing.cancel();
         self.stages.gone.cancel();
     }

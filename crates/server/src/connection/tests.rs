@@ -1,0 +1,85 @@
+//! Slow clients in virtual time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeMap;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::clock::Clock;
+
+/// A client of a connection that is served, after it has sent this.
+async fn client(first: &str) -> TcpStream {
+    let yaml =
+        "targets: { a: { provider: openai, base_url: \"http://127.0.0.1:9/v1\", model: m, api_key: k } }";
+    let config = pointsman_config::parse(yaml, "test.yaml", &BTreeMap::new()).unwrap().config;
+    let app = Arc::new(App::new(config, Clock::default(), None).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let hosts = Arc::new(Hosts::new(address, &[]));
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(first.as_bytes()).await.unwrap();
+    let (served, _) = listener.accept().await.unwrap();
+    let served = served.into_std().unwrap();
+    tokio::spawn(serve(served, app, Arc::default(), hosts, Stages::default()));
+    client
+}
+
+/// When it is let go, in virtual time, and what it gets to read until then.
+async fn let_go(mut client: TcpStream) -> (Duration, String) {
+    let begun = Instant::now();
+    let mut text = String::new();
+    client.read_to_string(&mut text).await.unwrap();
+    (begun.elapsed(), text)
+}
+
+fn in_time(took: Duration, limit: Duration) -> bool {
+    (limit..limit + Duration::from_secs(1)).contains(&took)
+}
+
+/// C086.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_finish_its_headers_is_let_go() {
+    let client = client("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow").await;
+    let (took, _) = let_go(client).await;
+    assert!(in_time(took, HEADERS_WITHIN), "{took:?}");
+}
+
+/// C086.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_begin_is_let_go() {
+    for first in ["", "PRI * HT", "GE"] {
+        let (took, text) = let_go(client(first).await).await;
+        assert!(in_time(took, HEADERS_WITHIN), "{first:?}: {took:?}");
+        assert_eq!(text, "");
+    }
+}
+
+/// C086.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_nothing_of_its_body_is_told_so() {
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n";
+    for framing in ["content-length: 100\r\n\r\n{", "transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"] {
+        let mut client = client(&format!("{head}{framing}")).await;
+        let mut answer = Vec::new();
+        let begun = Instant::now();
+        while !String::from_utf8_lossy(&answer).contains("request_timeout") {
+            assert!(client.read_buf(&mut answer).await.unwrap() > 0);
+        }
+        assert!(in_time(begun.elapsed(), Duration::from_secs(30)), "{:?}", begun.elapsed());
+        assert!(String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 408 "));
+    }
+}
+
+/// Between two requests nobody waits for long either.
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_closed_in_time() {
+    let mut client = client("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let mut answer = Vec::new();
+    while !String::from_utf8_lossy(&answer).contains("ok") {
+        assert!(client.read_buf(&mut answer).await.unwrap() > 0);
+    }
+    let (took, _) = let_go(client).await;
+    assert!(took <= HEADERS_WITHIN + Duration::from_secs(1), "{took:?}");
+}
