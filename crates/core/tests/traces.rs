@@ -416,6 +416,26 @@ fn the_error_shown_is_the_first_real_cause_and_not_the_last_fallbacks() {
 }
 
 #[test]
+fn an_equivalents_word_on_the_request_itself_is_what_the_client_is_told() {
+    let mut world = World::new("A,B");
+    let run = world.play(|name| Some(failed(if name == "A" { Timeout } else { InvalidRequest })));
+    assert_eq!(run.attempts(), "A primary, B failover");
+    assert_eq!(run.ending(), (Terminal::Rejected, Cause::RequestsOwn));
+    assert_eq!(run.shown(&world).as_deref(), Some("B"));
+}
+
+#[test]
+fn a_substitutes_refusal_does_not_hide_why_it_was_asked() {
+    for kind in [InvalidRequest, Policy] {
+        let mut world = World::new("A|C");
+        let run = world.play(|name| Some(failed(if name == "A" { BadResponse } else { kind })));
+        assert_eq!(run.attempts(), "A primary, C fallback");
+        assert_eq!(run.ending(), (Terminal::Exhausted, Cause::Exhausted));
+        assert_eq!(run.shown(&world).as_deref(), Some("A"));
+    }
+}
+
+#[test]
 fn a_client_error_that_all_agree_on_is_the_requests_own() {
     let mut world = World::new("A,B");
     let run = world.play(|_| Some(failed(Unsupported)));

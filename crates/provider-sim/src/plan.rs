@@ -159,6 +159,10 @@ fn body(headers: &Headers<'_>, spoken: &Spoken, script: &Script) -> std::vec::In
         Some(Fault::End { .. }) => chunked(Step::LastChunk(half)),
         Some(Fault::Malformed { .. }) => sized(half),
         Some(Fault::Error { event, .. }) => sized(event.to_string().into()),
+        Some(Fault::Unended) => {
+            let most = Bytes::copy_from_slice(json.as_bytes().get(..json.len() - 1).unwrap_or_default());
+            vec![headers.render(200, content_type, Some(json.len())), Step::Raw(most), Step::Wait(None, None)]
+        }
         Some(Fault::RoleOnly) => chunked(Step::Wait(None, None)),
         Some(Fault::HeartbeatsOnly { every }) => {
             // DeepSeek keeps a non-streaming request alive with empty lines.
@@ -239,8 +243,11 @@ impl Events {
             // Together with the end of the body: a client that leaves at `[DONE]` has read a complete answer.
             tail.extend(sse::done(&self.wire));
         }
-        let finish = sse::event(&self.wire, &self.spoken.finish_chunk());
-        vec![Step::Chunk(finish.into()), Step::LastChunk(tail.into())]
+        vec![self.finish(), Step::LastChunk(tail.into())]
+    }
+
+    fn finish(&self) -> Step {
+        Step::Chunk(sse::event(&self.wire, &self.spoken.finish_chunk()).into())
     }
 
     fn breaking(&self, fault: &Fault, at: usize) -> Vec<Step> {
@@ -250,6 +257,7 @@ impl Events {
             Fault::Reset { .. } => vec![Step::HalfChunk(next()), Step::Reset],
             Fault::End { .. } => vec![Step::LastChunk(Bytes::new())],
             Fault::Stall { .. } | Fault::RoleOnly => vec![self.hang()],
+            Fault::Unended => vec![self.finish(), self.hang()],
             Fault::Pause { lasting, .. } => vec![Step::Wait(Some(*lasting), self.heartbeat())],
             Fault::Malformed { event, .. } => {
                 vec![Step::Chunk(sse::broken_event(&self.wire, *event, &self.next_json(at)).into())]

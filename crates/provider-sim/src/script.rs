@@ -275,6 +275,9 @@ pub enum Fault {
         #[serde(default)]
         first: bool,
     },
+    /// The whole output and the finish reason, then nothing until the client leaves: no usage, no `[DONE]`, no end of
+    /// the body. (A non-streaming answer: all but its last byte.)
+    Unended,
     /// Headers and the role event, then nothing until the client leaves.
     RoleOnly,
     /// Headers, then only comments (streaming) or empty lines (not streaming) until the client leaves.
@@ -286,7 +289,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Complete output events before the fault; `None` where there is no output at all.
+    /// Complete output events before the fault; `None` where it does not count them.
     pub(crate) const fn after(&self) -> Option<usize> {
         match self {
             Self::Cut { after }
@@ -296,7 +299,7 @@ impl Fault {
             | Self::Pause { after, .. }
             | Self::Malformed { after, .. }
             | Self::Error { after, .. } => Some(*after),
-            Self::RoleOnly | Self::HeartbeatsOnly { .. } => None,
+            Self::Unended | Self::RoleOnly | Self::HeartbeatsOnly { .. } => None,
         }
     }
 }

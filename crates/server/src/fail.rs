@@ -147,9 +147,9 @@ impl ApiError {
             Cause::RequestsOwn => (StatusCode::BAD_REQUEST, (INVALID, ""), false),
             Cause::SideEffect => (StatusCode::CONFLICT, (INVALID, "reconciliation_required"), false),
             Cause::NothingHealthy | Cause::QueueFull => (unavailable, overloaded, true),
-            Cause::Committed | Cause::Exhausted | Cause::ClientGone | Cause::Success => {
-                (unavailable, overloaded, false)
-            }
+            // A stream that broke says nothing of load.
+            Cause::Committed => (unavailable, ("upstream_stream_error", "upstream_failed"), false),
+            Cause::Exhausted | Cause::ClientGone | Cause::Success => (unavailable, overloaded, false),
         };
         let mut error = Self::new(status, kind, code, message, cause_name(cause));
         error.should_retry = Some(should_retry);

@@ -325,10 +325,7 @@ impl Early {
                     exchange.early = true;
                     match released {
                         Released::Live(live) => Self::relay(Relay::new(exchange, *live)).await,
-                        Released::Stopped(stop) => {
-                            let event = exchange.error_of(&stop).event(&exchange.disclosure(&stop));
-                            Some((event, Self::Over))
-                        }
+                        Released::Stopped(stop) => Some((exchange.event_of(&stop), Self::Over)),
                         // A request that wants a stream is never answered whole.
                         Released::Whole(_) => None,
                     }

@@ -31,6 +31,8 @@ pub(crate) struct Reading {
     limits: AttemptLimits,
     started: Instant,
     first_output: Option<Instant>,
+    /// When an event, or a part of one, last came.
+    progress: Instant,
     held: Vec<Bytes>,
     held_bytes: usize,
     tokens: u64,
@@ -71,6 +73,7 @@ impl Reading {
             limits: attempt.limits,
             started,
             first_output: None,
+            progress: started,
             held: Vec::new(),
             held_bytes: 0,
             tokens: 0,
@@ -85,7 +88,11 @@ impl Reading {
             if let Some(event) =
                 event.map_err(|e| verdict::bad_response(&e.to_string(), self.phase(), false))?
             {
+                self.progress = Instant::now();
                 return Ok(Some(event));
+            }
+            if self.decoder.in_event() {
+                self.progress = Instant::now();
             }
             if self.ended {
                 return Ok(None);
@@ -116,7 +123,7 @@ impl Reading {
             }
             Some(_) => {
                 let limit = Limit { within: self.limits.idle, own: true };
-                (Instant::now() + limit.within, Struck::Idle, limit)
+                (self.progress + limit.within, Struck::Idle, limit)
             }
         };
         if whole < until { (whole, Struck::Whole, self.limits.whole) } else { (until, which, limit) }

@@ -4,7 +4,7 @@
 //! that is slow slows the upstream; a client that is gone drops this, and with it the upstream connection.
 
 use bytes::{Bytes, BytesMut};
-use pointsman_core::controller::{Command, Failed, Limit, Stop};
+use pointsman_core::controller::{Command, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_wire::chat::{ChunkKind, add_disclosure, done_event, heartbeat};
 use pointsman_wire::sse::{SseEvent, write_event};
@@ -33,6 +33,9 @@ pub(crate) struct Relay {
     /// When the client took the last frame.
     yielded: Option<Instant>,
     slow_for: Duration,
+    /// For how long this has been reading since the last event. Comments are no events, and our own heartbeats not
+    /// either.
+    waited: Duration,
 }
 
 enum State {
@@ -55,7 +58,14 @@ enum Read {
 impl Relay {
     pub(crate) fn new(exchange: Exchange, live: Live) -> Self {
         exchange.app.metrics.stream_opened();
-        Self { exchange, live, state: State::Held, yielded: None, slow_for: Duration::ZERO }
+        Self {
+            exchange,
+            live,
+            state: State::Held,
+            yielded: None,
+            slow_for: Duration::ZERO,
+            waited: Duration::ZERO,
+        }
     }
 
     /// The next frame for the client; `None` when the stream is over.
@@ -107,7 +117,10 @@ impl Relay {
         // Counted from the client's last frame: what the upstream says without meaning anything keeps no client waiting.
         let beat_at = Instant::now() + self.exchange.snapshot.config.server.keepalive;
         while out.is_empty() {
-            match self.read(beat_at).await {
+            let before = Instant::now();
+            let read = self.read(beat_at).await;
+            self.waited += before.elapsed();
+            match read {
                 Read::Beat => out.extend_from_slice(heartbeat()),
                 Read::Chunk => self.take_events(&mut out),
                 Read::Ended => self.ended(&mut out),
@@ -125,7 +138,7 @@ impl Relay {
         let now = Instant::now();
         let finished = self.live.tap.finished();
         let idle = if finished { AFTER_FINISH.min(self.live.limits.idle) } else { self.live.limits.idle };
-        let idle_at = now + idle;
+        let idle_at = now + idle.saturating_sub(self.waited);
         let life_at = self.live.started + self.live.limits.stream;
         let until = idle_at.min(life_at);
         // An upstream that always has something to say would never let the timer below speak.
@@ -162,7 +175,14 @@ impl Relay {
     fn take_events(&mut self, out: &mut BytesMut) {
         loop {
             match self.live.decoder.next_event() {
-                Ok(Some(event)) => self.take(&event, out),
+                Ok(Some(event)) => {
+                    self.waited = Duration::ZERO;
+                    self.take(&event, out);
+                }
+                Ok(None) if self.live.decoder.in_event() => {
+                    self.waited = Duration::ZERO;
+                    return;
+                }
                 Ok(None) => return,
                 Err(error) => {
                     let failure = verdict::bad_response(&error.to_string(), Phase::Committed, false);
@@ -239,12 +259,8 @@ impl Relay {
             Failed { kind: FailureKind::PartialStream, phase: Phase::Committed, excused, ..failure.failed };
         let command = self.exchange.fail(AttemptFailure { failed, ..failure });
         if let Command::Stop(stop) = command {
-            out.extend_from_slice(&self.error_event(&stop));
+            out.extend_from_slice(&self.exchange.event_of(&stop));
         }
-    }
-
-    fn error_event(&self, stop: &Stop) -> Bytes {
-        self.exchange.error_of(stop).event(&self.exchange.disclosure(stop))
     }
 
     /// The record is written before the connection is drained: the client has its answer.

@@ -4,7 +4,13 @@
 
 #[path = "e2e/checks.rs"]
 mod checks;
+#[path = "e2e/committed.rs"]
+mod committed;
 #[path = "e2e/failover.rs"]
 mod failover;
+#[path = "e2e/framing.rs"]
+mod framing;
+#[path = "e2e/heartbeat.rs"]
+mod heartbeat;
 #[path = "e2e/support.rs"]
 mod support;

@@ -170,6 +170,12 @@ impl SseDecoder {
         self.bytes > 0
     }
 
+    /// Whether the beginning of an event is here and its end is not: bytes that are more than a comment.
+    #[must_use]
+    pub fn in_event(&self) -> bool {
+        self.data.len() > 0 || self.line.first().is_some_and(|byte| *byte != b':')
+    }
+
     /// The next whole line without its end, from the front of the input.
     fn next_line(&mut self) -> Result<Option<Bytes>, SseError> {
         if self.failed {

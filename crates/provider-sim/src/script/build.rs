@@ -111,6 +111,11 @@ impl Script {
         Self::healthy().fault(Fault::Malformed { after: n, event: BrokenEvent::default() })
     }
 
+    /// All output and the finish reason, then nothing until the client leaves.
+    pub fn unended() -> Self {
+        Self::healthy().fault(Fault::Unended)
+    }
+
     /// The first and only event is this error (`{"error": {…}}`, or the inner object alone).
     pub fn error_event_first(error: Value) -> Self {
         Self::healthy().fault(Fault::Error { after: 0, event: wrap_error(error), done: false, first: true })

@@ -137,6 +137,16 @@ async fn stalls_and_role_only_streams_stay_open_and_silent() {
 }
 
 #[tokio::test]
+async fn an_unended_stream_has_its_finish_reason_and_no_end() {
+    let sim = sim(Script::unended()).await;
+    let (seen, mut stream) = until(&sim, &streaming(), |seen| seen.text().contains("\"stop\"")).await;
+    assert!(!seen.text().contains("[DONE]"));
+    assert_silent(&mut stream).await;
+    drop(stream);
+    sim.wait_until(|sim| sim.aborted() == 1).await.unwrap();
+}
+
+#[tokio::test]
 async fn heartbeats_alone_are_comments_or_empty_lines() {
     let sim = sim(Script::heartbeats_only(Duration::from_millis(5))).await;
     let (seen, stream) = until(&sim, &streaming(), |seen| seen.chunks.len() >= 3).await;

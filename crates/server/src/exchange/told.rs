@@ -1,5 +1,6 @@
 //! What the client is told when a request ends without an answer.
 
+use bytes::Bytes;
 use http::{Response, StatusCode};
 use pointsman_config::Expose;
 use pointsman_core::controller::{AttemptRecord, Cause, Stop};
@@ -30,6 +31,18 @@ impl Exchange {
         let mut response = error.response(&self.disclosure(stop));
         self.provenance().write(response.headers_mut(), self.snapshot.config.server.expose);
         response
+    }
+
+    /// The event that ends a stream with this stop: a client that reads it must know whether to ask again, and there is
+    /// no header left to say so.
+    pub(crate) fn event_of(&self, stop: &Stop) -> Bytes {
+        let error = self.error_of(stop);
+        let broken = stop.cause == Cause::Committed && self.controller.request().replay_safe;
+        let mut disclosure = self.disclosure(stop);
+        if let Some(object) = disclosure.as_object_mut() {
+            object.insert("retryable".into(), json!(broken || error.should_retry == Some(true)));
+        }
+        error.event(&disclosure)
     }
 
     /// What the error body says of the way: kinds and timings, no content.

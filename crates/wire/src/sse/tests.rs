@@ -30,6 +30,23 @@ fn data(pieces: &[&[u8]]) -> Vec<String> {
     decode(pieces).into_iter().map(|(_, data)| data).collect()
 }
 
+#[test]
+fn a_comment_is_no_beginning_of_an_event() {
+    for (bytes, begun) in [
+        (": keep-al", false),
+        (": keep-alive\n\n", false),
+        ("data: {", true),
+        ("data: {}\n", true),
+        ("data: {}\n\n", false),
+        ("data: {}\n: keep-al", true),
+    ] {
+        let mut decoder = SseDecoder::new(LIMIT);
+        decoder.push(Bytes::from(bytes));
+        while decoder.next_event().unwrap().is_some() {}
+        assert_eq!(decoder.in_event(), begun, "{bytes:?}");
+    }
+}
+
 // The four examples of WHATWG HTML, "9.2.6 Interpreting an event stream".
 
 #[test]
