@@ -76,7 +76,7 @@ impl BreakerCause {
             Self::ProbesSucceeded => "enough probes succeeded",
             Self::Rate => "too large a share of calls failed",
             Self::Slow => "too large a share of calls was slow",
-            Self::TimeOver => "its open time is over",
+            Self::TimeOver => "its time is over",
         }
     }
 }

@@ -386,7 +386,13 @@ impl Fleet {
         });
         let (index, isolation) = isolated?;
         let why = BlockReason::Isolated(isolation.cause);
-        let until = Some(isolation.probe_at).filter(|at| *at != Instant::FAR_FUTURE);
+        // Its probe is on its way: what it says may come at any moment, and nothing is due in the past.
+        let until = if isolation.probing {
+            now.after(LOOK_AGAIN).max(isolation.probe_at)
+        } else {
+            isolation.probe_at
+        };
+        let until = Some(until).filter(|at| *at != Instant::FAR_FUTURE);
         Some(Block { why, domain: Some(index), until })
     }
 

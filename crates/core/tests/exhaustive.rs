@@ -43,7 +43,8 @@ fn alphabet() -> Vec<Input> {
         fail(failed(InvalidRequest)),
         fail(failed(BadResponse)),
         Input::Tick,
-        Input::Left(ms(1_500)),
+        Input::Left(ms(1_300)),
+        Input::Left(ms(500)),
     ]
 }
 
@@ -187,7 +188,7 @@ impl<'a> Walk<'a> {
             }
             Command::Wait { until } => {
                 assert_eq!(begun, 0);
-                assert!(*until > self.now || self.controller.attempts().is_empty(), "a wait has a future");
+                assert!(*until > self.now, "a wait has a future");
                 assert!(*until <= self.controller.deadline(), "nobody waits beyond the deadline");
                 self.check_nobody_sleeps_beside_room();
             }
@@ -337,7 +338,7 @@ fn every_sequence_of_four_inputs() {
 
 #[test]
 fn every_sequence_of_four_inputs_with_a_small_budget() {
-    for word in WORDS {
+    for word in ["A", "A,B|C"] {
         explore(&Setup::small_budget(word), &alphabet(), 4);
     }
 }
@@ -364,22 +365,22 @@ fn every_sequence_of_three_inputs_of_a_request_that_may_not_move() {
 
 #[test]
 fn every_sequence_of_four_inputs_where_the_first_target_is_half_open() {
-    for word in WORDS {
+    for word in ["A", "A,B"] {
         explore(&Setup::half_open(word), &alphabet(), 4);
     }
 }
 
 #[test]
 fn every_sequence_of_four_inputs_where_nothing_is_healthy() {
-    for word in WORDS {
+    for word in ["A", "A|C"] {
         explore(&Setup::all_open(word), &alphabet(), 4);
     }
 }
 
 #[test]
-fn every_sequence_of_seven_inputs_of_a_few_kinds() {
+fn every_sequence_of_six_inputs_of_a_few_kinds() {
     for word in WORDS {
-        explore(&Setup::new(word, |_| {}), &few(), 7);
+        explore(&Setup::new(word, |_| {}), &few(), 6);
         explore(&Setup::half_open(word), &few(), 5);
         explore(&Setup::all_open(word), &few(), 5);
     }

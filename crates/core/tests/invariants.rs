@@ -318,7 +318,7 @@ fn check_attempts(run: &Run) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_130), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_130), ..ProptestConfig::default() })]
 
     #[test]
     fn no_promise_is_broken_whatever_happens_in_whichever_order(scene in scene()) {

@@ -138,7 +138,31 @@ fn a_probe_that_comes_to_no_verdict_leaves_the_next_one_due_at_once() {
     }
 }
 
-/// Targets A (wildcard) and B (wildcard) of one provider.
+#[test]
+fn while_the_probe_of_an_isolated_target_is_out_others_wait_a_little_for_what_it_says() {
+    let mut world = World::new("A");
+    meet(&mut world, QuotaExhausted);
+    world.pass(secs(300));
+    let mut probe = world.go();
+    assert!(probe.is_attempt());
+    let mut other = world.go();
+    assert!(other.wait() > world.now, "a wait lies in the future");
+    // Nobody spins: fifty looks within the five seconds that are waited at most.
+    let mut looks = 0;
+    while other.is_wait() {
+        looks += 1;
+        world.now = other.wait();
+        other.step(&mut world, Event::Tick);
+    }
+    assert!(looks <= 51, "{looks}");
+    assert_eq!(other.ending(), (Terminal::Exhausted, Cause::NothingHealthy));
+    let mut third = world.go();
+    probe.succeed(&mut world);
+    third.finish(&mut world, |_| None);
+    assert_eq!(third.stop().terminal, Terminal::Success);
+}
+
+/// A wildcard target A beside X.
 fn wildcards() -> World {
     World::with("X", |c| {
         let mut wild = target("A", None);

@@ -15,6 +15,8 @@ use crate::request::Shape;
 const WORTH_WAITING_FOR_A_BREAKER: Duration = Duration::from_secs(1);
 /// How soon the first in line looks again for room that may come at any moment.
 const FIRST_LOOKS_AFTER: Duration = Duration::from_millis(10);
+/// Nobody looks again sooner than this.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// How soon everybody does.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// What an answer is taken to be at most where neither the request nor the catalog says so, in tokens.
@@ -29,6 +31,9 @@ impl Controller {
         }
         if self.remaining(planner.now) < self.request.governance.budget.min_attempt {
             return self.stop(Terminal::Deadline, Rule::TimeSpent, Cause::Deadline, planner);
+        }
+        if self.request.governance.budget.max_attempts == 0 {
+            return self.stop(Terminal::Exhausted, Rule::AttemptsSpent, Cause::Exhausted, planner);
         }
         if !(0..self.plan.candidates.len()).any(|place| self.is_open_to(place, planner)) {
             return self.stop(Terminal::Exhausted, Rule::CostSpent, Cause::CostSpent, planner);
@@ -323,6 +328,8 @@ impl Controller {
 
     fn wait(&mut self, until: Instant, keen: bool, planner: &mut Planner<'_>) -> Command {
         self.waiting_since.get_or_insert(planner.now);
+        // A wait that is over already would be one without end.
+        let until = until.max(planner.now.after(SHORTEST_WAIT));
         let Some(choice) = self.request.models.first() else { return Command::Carry };
         let policy = planner.fleet.policy.queue.clone();
         let lanes = self.plan.candidates.iter().filter(|c| c.choice == 0).map(|c| c.lane).collect();

@@ -314,7 +314,7 @@ impl Fleet {
         for index in ticket.probes.iter().flatten() {
             let Some(isolation) = self.domains.get_mut(index.0).and_then(isolation_mut) else { continue };
             isolation.probing = false;
-            let verdict = matches!(report, Report::Failed(f) if !f.kind.is_requests_own());
+            let verdict = matches!(report, Report::Failed(f) if !f.kind.is_requests_own() && !f.excused);
             if verdict && isolation.probe_at <= now {
                 isolation.probe_at = now.after(ISOLATION_PROBE_EVERY);
             }
