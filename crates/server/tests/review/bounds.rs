@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
@@ -96,4 +100,38 @@ async fn who_waits_for_a_first_output_at_the_end_of_the_drain_is_told_so() {
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer:?}");
     assert!(answer.contains("shutting down"), "{answer}");
     leaving.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_http2_client_that_takes_nothing_of_a_stream_gives_its_place_back() {
+    // A client may open its window later, or never.
+    for window in [0, 4_096] {
+        takes_nothing(window).await;
+    }
+}
+
+async fn takes_nothing(window: u32) {
+    let url = provider(|mut stream| async move {
+        stream.write_all(STREAM_HEAD.as_bytes()).await.ok();
+        let many = format!("{TEXT}\n\n").repeat(50);
+        while stream.write_all(many.as_bytes()).await.is_ok() {}
+    })
+    .await;
+    let gateway = gateway(&url, "", GPT, "defaults: { budget: { write: 300ms } }\n");
+    let connected = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(window)
+        .handshake::<_, Full<Bytes>>(TokioIo::new(connect(&gateway).await));
+    let (mut sender, connection) = connected.await.unwrap();
+    // The connection itself is alive: it answers pings, and other streams on it would be served.
+    tokio::spawn(connection);
+    let body = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+    let request = http::Request::post(format!("http://{}/v1/chat/completions", gateway.data_addr()));
+    let response = sender.send_request(request.body(Full::from(body)).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let admission = &gateway.app().admission;
+    assert_eq!(admission.in_flight(), 1);
+    until("the place is given back", || admission.in_flight() == 0).await;
+    assert_eq!(gateway.upstream_stats().requests, 0);
+    // Whoever reads on at last (which a closed window does not allow) must not take what came for the whole answer.
+    assert!(window == 0 || response.into_body().collect().await.is_err(), "a clean end");
 }
