@@ -219,6 +219,8 @@ pub(crate) struct AttemptFailure {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if self.controller.ended().is_none() {
+            // A call that was under way may have arrived: whether the provider executed it is not known.
+            self.reached(Phase::Sent, None);
             self.tell(Event::ClientGone);
             self.status = 499;
         }
