@@ -15,7 +15,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 /// Writes a line to standard output, at once.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn line(text: &str) -> io::Result<()> {
     print(&format!("{text}\n"))
 }

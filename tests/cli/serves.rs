@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::process::{CHAT, Call, Serving, call, chat, file, folder};
+use crate::process::{CHAT, Call, PATIENCE, Serving, call, chat, file, folder};
 
 /// A simulated provider and its address.
 fn sim(folder: &Path, script: &str) -> (Serving, String) {
@@ -59,9 +59,30 @@ fn a_second_signal_ends_it_at_once() {
     stream.until("data: ");
     gateway.terminate();
     // It serves on while it says that it is leaving; once it does, the first signal has been taken.
-    while call(&address, "GET", "/readyz", "").0 != 503 {}
+    let asked = std::time::Instant::now();
+    while call(&address, "GET", "/readyz", "").0 != 503 {
+        assert!(asked.elapsed() < PATIENCE, "it does not say that it is leaving");
+    }
     gateway.terminate();
     assert_eq!(gateway.code(), Some(1));
+}
+
+#[test]
+fn sighup_reads_the_file_again() {
+    let folder = folder();
+    let (gateway, address) = gateway(folder.path(), "127.0.0.1:9", "{ delay: 0s, timeout: 1s }");
+    let models = || call(&address, "GET", "/v1/models", "").1;
+    assert!(!models().contains("newcomer"));
+    let path = folder.path().join("pointsman.yaml");
+    let before = std::fs::read_to_string(&path).unwrap();
+    let added =
+        "  two: { provider: openai-compatible, base_url: \"http://127.0.0.1:9/v1\", model: newcomer }\n";
+    std::fs::write(&path, before + added).unwrap();
+    gateway.signal("-HUP");
+    let asked = std::time::Instant::now();
+    while !models().contains("newcomer") {
+        assert!(asked.elapsed() < PATIENCE, "the new model is not served");
+    }
 }
 
 #[test]

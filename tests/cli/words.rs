@@ -129,3 +129,16 @@ fn an_address_that_is_taken_is_named() {
     let last = err(&done).lines().last().unwrap_or_default().to_owned();
     assert!(last.starts_with(&format!("the data plane cannot listen on {address}: ")), "{last}");
 }
+
+#[test]
+fn the_tour_holds_and_is_plain_text_when_piped() {
+    let done = run(folder().path(), &["demo", "--once"]);
+    let said = out(&done);
+    assert_eq!(done.status.code(), Some(0), "{said}{}", err(&done));
+    assert!(said.is_ascii(), "neither escapes nor drawn lines in a pipe");
+    assert!(!said.contains('\u{1b}'), "no colour in a pipe");
+    for step in 1..=7 {
+        assert!(said.lines().any(|line| line.starts_with(&format!("{step}  "))), "step {step}: {said}");
+    }
+    assert_eq!(said.matches("\n   FAILED").count(), 0, "{said}");
+}

@@ -52,7 +52,7 @@ pub(crate) async fn breaker(world: &World, stage: &mut Stage) -> Result<(), Fail
     world.fresh().await?;
     stage.step(
         "The circuit breaker: opens, fails fast, probes, comes back slowly",
-        "Three failures in a row open it (here for 2 s, by default for 30 s). Clients notice nothing: south serves.",
+        "Three failures in a row open it (here for 2 s, by default for 30 s). Clients notice nothing: south serves. States are what GET /admin/v1/targets/north says.",
     )?;
     opens(world, stage).await?;
     let opened = Instant::now();
