@@ -273,7 +273,8 @@ impl Controller {
         self.leave_queue(planner);
         self.trace.note(planner.now, Decision::Stop { terminal, rule });
         // Whoever must not come back, or need not, is given no time for it.
-        let comes_back = terminal == Terminal::Exhausted && cause != Cause::CostSpent;
+        let never = matches!(cause, Cause::CostSpent | Cause::ExhaustedQuota | Cause::ExhaustedTimeout);
+        let comes_back = terminal == Terminal::Exhausted && !never;
         let recovery = if comes_back { self.soonest_recovery(planner) } else { None };
         let stop = Stop {
             terminal,

@@ -113,3 +113,13 @@ fn a_lane_is_claimed_only_by_those_who_want_it() {
     let phases: BTreeSet<Phase> = second.controller.attempts().iter().map(|a| a.phase).collect();
     assert_eq!(phases, [Phase::NotSent].into());
 }
+
+#[test]
+fn who_is_told_of_a_spent_quota_or_of_time_is_not_told_when_to_come_back() {
+    for (kind, cause) in [(QuotaExhausted, Cause::ExhaustedQuota), (Timeout, Cause::ExhaustedTimeout)] {
+        let mut world = World::new("A,B");
+        // What takes targets out leads to a time of recovery, which is not this client's to wait for.
+        let run = world.play(|_| Some(failed(kind)));
+        assert_eq!((run.stop().cause, run.stop().retry_after), (cause, None));
+    }
+}

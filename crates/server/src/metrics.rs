@@ -276,28 +276,34 @@ impl Metrics {
     fn read(&self, app: &App) {
         let now = app.clock.now();
         self.open_streams.set(self.open_streams());
-        app.with_fleet(|fleet| {
+        // Looked at under the lock that every request needs, told outside of it.
+        let (domains, targets, queue, retries) = app.with_fleet(|fleet| {
             fleet.settle(now);
-            // A target that a reload took out is not shown as it was last.
-            self.domain_state.clear();
-            self.in_flight.clear();
-            for domain in fleet.domains(now) {
-                let labels = Domain { domain: domain.kind.name().into(), name: domain.name.clone() };
-                self.domain_state.get_or_create(&labels).set(domain.state.gauge());
-            }
-            for (name, state) in fleet.targets() {
-                self.in_flight.get_or_create(&Target { target: name.into() }).set(i64::from(state.in_flight));
-                if state.killed {
-                    let labels = Domain { domain: "target".into(), name: name.into() };
-                    self.domain_state.get_or_create(&labels).set(6);
-                }
-            }
-            self.queue_waiting.clear();
-            for (model, waiting) in fleet.queue.iter() {
-                let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
-                self.queue_waiting.get_or_create(&Model { model: model.into() }).set(waiting);
-            }
-            self.retry_budget.set(fleet.retry_budget.remaining_ratio(&fleet.policy.retry_budget, now));
+            let targets =
+                fleet.targets().map(|(name, state)| (name.to_owned(), state.in_flight, state.killed));
+            let queue = fleet.queue.iter().map(|(model, waiting)| (model.to_owned(), waiting));
+            let retries = fleet.retry_budget.remaining_ratio(&fleet.policy.retry_budget, now);
+            (fleet.domains(now), targets.collect::<Vec<_>>(), queue.collect::<Vec<_>>(), retries)
         });
+        // A target that a reload took out is not shown as it was last.
+        self.domain_state.clear();
+        self.in_flight.clear();
+        self.queue_waiting.clear();
+        for domain in domains {
+            let labels = Domain { domain: domain.kind.name().into(), name: domain.name };
+            self.domain_state.get_or_create(&labels).set(domain.state.gauge());
+        }
+        for (name, in_flight, killed) in targets {
+            if killed {
+                let labels = Domain { domain: "target".into(), name: name.clone() };
+                self.domain_state.get_or_create(&labels).set(6);
+            }
+            self.in_flight.get_or_create(&Target { target: name }).set(i64::from(in_flight));
+        }
+        for (model, waiting) in queue {
+            let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+            self.queue_waiting.get_or_create(&Model { model }).set(waiting);
+        }
+        self.retry_budget.set(retries);
     }
 }
