@@ -484,3 +484,22 @@ fn a_request_with_tools_fails_alone_where_only_tools_fail() {
     request.needs.structured_output = Some(pointsman_core::target::StructuredOutput::JsonSchema);
     assert_eq!(world.start(request).attempts(), "B primary", "structured output does not");
 }
+
+#[test]
+fn an_endpoint_that_takes_requests_again_is_well_whatever_the_target_makes_of_them() {
+    for kind in [InvalidRequest, RateLimit, ServerError] {
+        let mut world = World::new("A,B");
+        for _ in 0..3 {
+            world.hit(failed(Connect));
+        }
+        assert_eq!(world.state("A", DomainKind::Endpoint), DomainState::Open);
+        assert_eq!(world.state("A", DomainKind::Target), DomainState::Closed);
+        world.pass(secs(30));
+        let mut probes = [world.go(), world.go()];
+        for probe in &mut probes {
+            probe.fail(&mut world, failed(kind));
+            probe.step(&mut world, Event::ClientGone);
+        }
+        assert_eq!(world.state("A", DomainKind::Endpoint), DomainState::Closed, "{kind}");
+    }
+}

@@ -246,3 +246,23 @@ fn a_settled_clock_never_shuts_out_the_last_resort_of_a_cooldown() {
     assert_eq!(world.state("A", DomainKind::Target), DomainState::Cooldown);
     assert!(world.go().is_attempt());
 }
+
+#[test]
+fn probes_of_the_last_resort_that_fail_are_no_openings() {
+    let mut world = World::new("A");
+    for _ in 0..3 {
+        world.hit(overloaded());
+    }
+    // Twenty early rounds within the twenty seconds of an outage.
+    for _ in 0..20 {
+        world.pass(secs(1));
+        let mut probe = world.go();
+        probe.fail(&mut world, overloaded());
+        probe.step(&mut world, Event::ClientGone);
+        assert_eq!(world.state("A", DomainKind::Target), DomainState::Open);
+    }
+    let told = world.fleet.take_transitions();
+    assert!(told.iter().all(|t| t.to != DomainState::Cooldown));
+    let rounds = told.iter().filter(|t| (t.from, t.to) == (DomainState::HalfOpen, DomainState::Open)).count();
+    assert_eq!(rounds, 20, "but each is told");
+}

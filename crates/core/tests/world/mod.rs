@@ -176,7 +176,9 @@ impl World {
     pub(crate) fn hit(&mut self, failed: Failed) {
         let mut run = self.go();
         assert!(run.is_attempt(), "no attempt was made: {:?}", run.command);
-        run.step(self, Event::Sent);
+        if failed.phase > Phase::NotSent {
+            run.step(self, Event::Sent);
+        }
         run.step(self, Event::Failed(failed));
         run.step(self, Event::ClientGone);
     }
