@@ -50,6 +50,8 @@ pub(crate) struct Inbound {
 #[derive(Debug, Default)]
 pub(crate) struct AttemptNote {
     pub(crate) error: Option<Box<UpstreamError>>,
+    /// When the provider said to come back.
+    pub(crate) retry_after: Option<std::time::Duration>,
     /// The classification's rule, or what the transport met.
     pub(crate) detail: Option<String>,
     pub(crate) upstream_request_id: Option<String>,
@@ -140,6 +142,7 @@ impl Exchange {
     pub(crate) fn fail(&mut self, failure: AttemptFailure) -> Command {
         if let Some(note) = self.notes.last_mut() {
             note.error = failure.error;
+            note.retry_after = failure.failed.retry_after;
             note.detail = Some(failure.detail);
         }
         self.tell(Event::Failed(failure.failed))

@@ -49,7 +49,8 @@ pub(crate) async fn read(
         if length > most {
             return Err(too_large(most));
         }
-        if !claim.grow_to(length.next_multiple_of(STEP).min(most.max(length))) {
+        let at_most = if announced >= length { announced } else { most.max(length) };
+        if !claim.grow_to(length.next_multiple_of(STEP).min(at_most)) {
             return Err(no_room());
         }
         // Most bodies come in one frame: that one is taken as it is.

@@ -1,11 +1,11 @@
 //! What may be asked of the gateway itself on the data plane: health, and the models that a key may use.
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{ClientBody, json as json_response};
 use crate::app::App;
-use crate::auth::{Caller, authenticate};
+use crate::auth::Caller;
 use crate::fail::ApiError;
 use crate::snapshot::Snapshot;
 
@@ -29,22 +29,19 @@ pub(crate) fn granted(snapshot: &Snapshot, caller: &Caller) -> Vec<String> {
 
 /// `GET /v1/models` and `GET /v1/models/{id}`.
 pub(crate) fn models(
-    app: &App,
-    headers: &HeaderMap,
-    query: Option<&str>,
+    snapshot: &Snapshot,
+    caller: &Caller,
     path: &str,
 ) -> Result<Response<ClientBody>, Box<ApiError>> {
-    let snapshot = app.snapshot.load_full();
-    let caller = authenticate(headers, query, &snapshot)?;
-    let names = granted(&snapshot, &caller);
+    let names = granted(snapshot, caller);
     let Some(wanted) = path.strip_prefix("/models/") else {
-        let data: Vec<Value> = names.iter().map(|name| model(&snapshot, name)).collect();
+        let data: Vec<Value> = names.iter().map(|name| model(snapshot, name)).collect();
         return Ok(json_response(StatusCode::OK, &json!({ "object": "list", "data": data })));
     };
     // Ids may hold slashes, which SDKs escape.
     let wanted = wanted.replace("%2F", "/").replace("%2f", "/");
     if names.contains(&wanted) {
-        return Ok(json_response(StatusCode::OK, &model(&snapshot, &wanted)));
+        return Ok(json_response(StatusCode::OK, &model(snapshot, &wanted)));
     }
     let close = pointsman_config::nearest(&wanted, names.iter().map(String::as_str));
     Err(ApiError::unknown_model(&wanted, &close))

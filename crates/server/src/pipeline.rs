@@ -90,27 +90,37 @@ async fn route(
     }
     hosts.check(request.headers(), request.uri().authority().map(http::uri::Authority::as_str))?;
     refuse_loops(request.headers(), &app.hop_id)?;
+    // Whatever is asked for: who has no key does not even learn what there is.
+    let snapshot = app.snapshot.load_full();
+    let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
     let bare = path.strip_prefix("/openai/v1").or_else(|| path.strip_prefix("/v1")).unwrap_or(path);
     match (request.method(), bare) {
-        (&Method::POST, "/chat/completions") => chat(app, worker, request, id).await,
+        (&Method::POST, "/chat/completions") => {
+            chat(Door { app, worker, snapshot, caller }, request, id).await
+        }
         (_, "/chat/completions") => Err(ApiError::wrong_method(path, "POST")),
         (&Method::GET | &Method::HEAD, models) if models == "/models" || models.starts_with("/models/") => {
-            listing::models(app, request.headers(), request.uri().query(), models)
+            listing::models(&snapshot, &caller, models)
         }
         (method, _) => Err(ApiError::unknown_path(method, path)),
     }
 }
 
+/// What a request has once it is let in.
+struct Door<'a> {
+    app: &'a Arc<App>,
+    worker: &'a Arc<Worker>,
+    snapshot: Arc<Snapshot>,
+    caller: Caller,
+}
+
 /// `POST /v1/chat/completions`.
 async fn chat(
-    app: &Arc<App>,
-    worker: &Arc<Worker>,
+    Door { app, worker, snapshot, caller }: Door<'_>,
     request: Request<Incoming>,
     id: &str,
 ) -> Result<Response<ClientBody>, Box<ApiError>> {
     let (accepted, at_unix_ms) = (app.clock.now(), app.clock.unix_ms());
-    let snapshot = app.snapshot.load_full();
-    let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
     if app.is_closed() {
         return Err(ApiError::unavailable("the gateway is shutting down", "draining", None));
     }

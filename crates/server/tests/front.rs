@@ -6,8 +6,17 @@
 #[path = "e2e/abort.rs"]
 mod abort;
 #[path = "e2e/clients.rs"]
-#[allow(dead_code)] // part of it is for tests to come
 mod clients;
+#[path = "e2e/doors.rs"]
+mod doors;
+#[path = "e2e/drain.rs"]
+mod drain;
+#[path = "e2e/limits.rs"]
+mod limits;
+#[path = "e2e/logs.rs"]
+mod logs;
 #[path = "e2e/support.rs"]
 #[allow(dead_code)] // shared with the other test binary
 mod support;
+#[path = "e2e/through.rs"]
+mod through;

@@ -93,6 +93,9 @@ impl Exchange {
         if let Some(status) = attempt.status.filter(passes) {
             error.status = StatusCode::from_u16(status).unwrap_or(error.status);
         }
+        if callers {
+            error.retry_after = self.notes.get(place).and_then(|n| n.retry_after);
+        }
         if let Some(provider) = self.notes.get(place).and_then(|n| n.error.as_deref()) {
             let provider = provider.clone().masked();
             error.message = provider.message;

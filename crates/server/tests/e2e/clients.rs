@@ -128,10 +128,13 @@ impl World {
 
 /// `POST /v1/chat/completions` as HTTP/1.1 text.
 pub fn http1(world: &World, body: &Value, headers: &[(&str, &str)]) -> String {
+    http1_to(&world.host(), body, headers)
+}
+
+pub fn http1_to(host: &str, body: &Value, headers: &[(&str, &str)]) -> String {
     let body = body.to_string();
     let mut text = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
-        world.host(),
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
         body.len()
     );
     for (name, value) in headers {
@@ -174,6 +177,20 @@ impl Raw {
     pub async fn rest(&mut self) -> String {
         let reading = async { while self.stream.read_buf(&mut self.seen).await.is_ok_and(|n| n > 0) {} };
         timeout(PATIENCE, reading).await.expect("the connection is closed");
+        String::from_utf8_lossy(&self.seen).into_owned()
+    }
+
+    /// Reads one answer of announced length.
+    pub async fn sized(&mut self) -> String {
+        let head = self.until("\r\n\r\n").await.to_ascii_lowercase();
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+        let length: usize = length.expect("a length is announced").parse().unwrap();
+        let whole = head.find("\r\n\r\n").unwrap() + 4 + length;
+        while self.seen.len() < whole {
+            let read =
+                timeout(PATIENCE, self.stream.read_buf(&mut self.seen)).await.expect("it goes on").unwrap();
+            assert!(read > 0, "the connection was closed in the middle of an answer");
+        }
         String::from_utf8_lossy(&self.seen).into_owned()
     }
 
