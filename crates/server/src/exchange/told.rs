@@ -19,6 +19,8 @@ impl Exchange {
         match stop.cause {
             Cause::RequestsOwn => self.pass_on(stop, &mut error),
             Cause::Exhausted if !self.looks_like_load(stop) => error.code = Some("upstream_failed".into()),
+            // A broken answer is no load: a client that waits for load to pass would wait in vain.
+            Cause::Committed => error.code = Some("upstream_failed".into()),
             _ => {}
         }
         error
