@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Who is who.
 pub(crate) fn opening(world: &World, stage: &mut Stage) -> Result<(), Failure> {
     stage.head(&format!("Pointsman {}: a tour of safe failover", env!("CARGO_PKG_VERSION")))?;
-    let line = |name: &str, what: &str, at: &str| stage.verbatim(&format!("   {name:<10}{what:<34}{at}"));
+    let line = |name: &str, what: &str, at: &str| stage.verbatim(&format!("   {name:<10}{what:<38}{at}"));
     line("gateway", &world.base_url(), &format!("admin {}", world.admin_url()))?;
     line("north", &format!("serves {LARGE}, asked first"), &world.north.base_url())?;
     line("south", &format!("serves {LARGE}, asked second"), &world.south.base_url())?;
