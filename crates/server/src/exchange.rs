@@ -148,6 +148,13 @@ impl Exchange {
         self.tell(Event::Failed(failure.failed))
     }
 
+    /// Nobody waits for the answer any more. A call that was under way may have arrived: whether the provider executed it
+    /// is not known.
+    pub(crate) fn abandon(&mut self) -> Command {
+        self.reached(Phase::Sent, None);
+        self.tell(Event::ClientGone)
+    }
+
     pub(crate) fn reached(&mut self, phase: Phase, status: Option<u16>) {
         self.controller.reached(phase, status);
     }
@@ -222,9 +229,7 @@ pub(crate) struct AttemptFailure {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if self.controller.ended().is_none() {
-            // A call that was under way may have arrived: whether the provider executed it is not known.
-            self.reached(Phase::Sent, None);
-            self.tell(Event::ClientGone);
+            self.abandon();
             self.status = 499;
         }
         self.settle();

@@ -230,13 +230,15 @@ async fn until_released(mut exchange: Exchange, mut command: Command) -> Outcome
                     Some(AttemptEnd::Failed(failure)) => exchange.fail(failure),
                     Some(AttemptEnd::Live(live)) => return (exchange, Released::Live(live)),
                     Some(AttemptEnd::Whole(whole)) => return (exchange, Released::Whole(whole)),
-                    None => exchange.tell(Event::ClientGone),
+                    None => exchange.abandon(),
                 }
             }
             Command::Wait { until } => {
                 let wait = tokio::time::sleep(until.since(exchange.app.clock.now()));
-                let waited = hard_stop.run_until_cancelled(wait).await;
-                exchange.tell(waited.map_or(Event::ClientGone, |()| Event::Tick))
+                match hard_stop.run_until_cancelled(wait).await {
+                    Some(()) => exchange.tell(Event::Tick),
+                    None => exchange.abandon(),
+                }
             }
             Command::Stop(stop) => return (exchange, Released::Stopped(stop)),
             // Only progress is answered so, and progress is not asked about here.
