@@ -503,3 +503,23 @@ fn an_endpoint_that_takes_requests_again_is_well_whatever_the_target_makes_of_th
         assert_eq!(world.state("A", DomainKind::Endpoint), DomainState::Closed, "{kind}");
     }
 }
+
+#[test]
+fn requests_with_structured_output_that_wait_keep_no_text_from_its_target() {
+    let mut world = World::new("A");
+    let structured = |world: &mut World| {
+        let mut request = world.request();
+        request.needs.structured_output = Some(pointsman_core::target::StructuredOutput::JsonSchema);
+        world.start(request)
+    };
+    for _ in 0..3 {
+        let mut run = structured(&mut world);
+        run.fail(&mut world, failed(SchemaInvalid));
+    }
+    world.pass(secs(30));
+    let probes = [structured(&mut world), structured(&mut world)];
+    assert!(probes.iter().all(world::Run::is_attempt));
+    let waiting = structured(&mut world);
+    assert!(waiting.is_wait());
+    assert!(world.go().is_attempt(), "text has room, and nobody who came earlier waits for that");
+}

@@ -6,6 +6,7 @@ use super::{
 };
 use alloc::collections::BTreeSet;
 
+use crate::domain::DomainKind;
 use crate::fleet::{Availability, Block, LaneIndex};
 use crate::plan::{Exclusion, may_substitute};
 use crate::queue::Claim;
@@ -298,6 +299,17 @@ impl Controller {
         self.stop(Terminal::Exhausted, Rule::AllBlocked, cause, planner)
     }
 
+    /// Whether only requests of its kind (with tools, say) have no room there: such a request claims nothing, or it would
+    /// keep all others from a target that serves them.
+    fn waits_for_capability(&self, candidate: &Candidate, planner: &Planner<'_>) -> bool {
+        let call = candidate.call(&self.request, false);
+        let Availability::Blocked(block) = planner.fleet.availability(&call, planner.now) else {
+            return false;
+        };
+        let domain = block.domain.and_then(|index| planner.fleet.domain(index));
+        domain.is_some_and(|d| d.kind == DomainKind::Capability)
+    }
+
     /// Whether the last resort would lead to this candidate now.
     fn may_probe(&self, place: usize, planner: &Planner<'_>) -> bool {
         let Some(candidate) = self.plan.candidates.get(place) else { return false };
@@ -332,7 +344,12 @@ impl Controller {
         let until = until.max(planner.now.after(SHORTEST_WAIT));
         let Some(choice) = self.request.models.first() else { return Command::Carry };
         let policy = planner.fleet.policy.queue.clone();
-        let lanes = self.plan.candidates.iter().filter(|c| c.choice == 0).map(|c| c.lane).collect();
+        let mut lanes = Vec::new();
+        for candidate in self.plan.candidates.iter().filter(|c| c.choice == 0) {
+            if !self.waits_for_capability(candidate, planner) {
+                lanes.push(candidate.lane);
+            }
+        }
         let claim = Claim { until, keen, lanes };
         if !planner.fleet.queue.wait(&choice.model, self.request.id, claim, &policy) {
             return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
