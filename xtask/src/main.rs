@@ -75,6 +75,9 @@ fn gate(root: &Path) -> Result<bool> {
 }
 
 fn workspace_root() -> Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // `cargo run` says where the checkout is; what was compiled in may be the place of another one that shares the
+    // target folder.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     here.parent().map(Path::to_path_buf).context("xtask must lie one folder below the workspace root")
 }
