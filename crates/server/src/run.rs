@@ -21,6 +21,7 @@ use crate::admin;
 use crate::app::{App, AppError, Loader};
 use crate::clock::Clock;
 use crate::connection;
+use crate::descriptors;
 use crate::guard::Hosts;
 use crate::reload;
 
@@ -80,6 +81,7 @@ pub(crate) struct Stages {
 /// # Errors
 /// [`AppError`] if an address is taken or the configuration cannot be served.
 pub fn start(config: Config, clock: Clock, loader: Option<Loader>) -> Result<Running, AppError> {
+    descriptors::raise(config.server.max_in_flight);
     let data = bind("the data plane", config.server.listen)?;
     let admin_listener = bind("the admin plane", config.admin.listen)?;
     let at = |l: &std::net::TcpListener, configured| l.local_addr().unwrap_or(configured);
