@@ -32,6 +32,10 @@ use stalls::{Stalls, Taken};
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 /// HTTP/1 needs at least this much of a buffer, in bytes.
 const SMALLEST_BUFFER: usize = 8 * 1024;
+/// How often an HTTP/2 client is asked whether it is still there, and how long it may take to say so: its connection may be
+/// silent for as long as it likes.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
 const MAX_STREAMS: u32 = 256;
 const MAX_HEADERS: usize = 128;
 /// Until so many bytes came it may be unclear which version of HTTP is spoken: HTTP/2 begins with them (RFC 9113, section
@@ -123,6 +127,8 @@ pub(crate) fn builder(max_header: usize) -> auto::Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PONG_WITHIN)
         .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX));
     builder
 }

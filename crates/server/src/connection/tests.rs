@@ -56,6 +56,18 @@ async fn a_client_that_does_not_begin_is_let_go() {
     }
 }
 
+/// Its preface and settings (RFC 9113, sections 3.4 and 6.5) are all that it ever says.
+#[tokio::test(start_paused = true)]
+async fn an_http2_client_that_is_gone_without_a_word_is_let_go() {
+    let settings = "\0\0\0\u{4}\0\0\0\0\0";
+    let mut client = client(&format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{settings}")).await;
+    let begun = Instant::now();
+    let mut frames = Vec::new();
+    let ended = client.read_to_end(&mut frames);
+    tokio::time::timeout(Duration::from_secs(3_600), ended).await.expect("it is let go").unwrap();
+    assert!(in_time(begun.elapsed(), PING_EVERY + PONG_WITHIN), "{:?}", begun.elapsed());
+}
+
 /// C086.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_nothing_of_its_body_is_told_so() {
