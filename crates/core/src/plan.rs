@@ -72,9 +72,9 @@ pub enum Exclusion {
 }
 
 impl Exclusion {
-    /// Whether the reason is data handling: nothing compliant is left if all reasons are such.
+    /// Whether the reason is data handling, which tags may be about: nothing compliant is left if all reasons are such.
     pub fn is_compliance(&self) -> bool {
-        matches!(self, Self::Preference("data_collection" | "zdr"))
+        matches!(self, Self::Preference("data_collection" | "zdr" | "x-pointsman-tags"))
     }
 }
 

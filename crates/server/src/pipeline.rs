@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use pointsman_config::nearest;
 use pointsman_core::controller::{Command, Event, Stop};
 use pointsman_core::request::{Resolved, resolve};
+use pointsman_core::rng::stable_hash;
 use pointsman_wire::chat::heartbeat;
 use pointsman_wire::envelope::{Envelope, Limits};
 use serde_json::json;
@@ -177,9 +178,18 @@ impl Asked<'_> {
         app.switches.apply(&mut resolved);
         let route = resolved.route.as_ref().map(|(name, version)| format!("{name}@{version}"));
         let catalog = &snapshot.config.catalog;
-        let request =
+        let mut request =
             preferences::request(number, resolved, self.envelope, self.headers, caller_keys, catalog)?;
+        request.affinity = request.affinity.map(|affinity| self.own(affinity));
         Ok((route, request))
+    }
+}
+
+impl Asked<'_> {
+    /// What keeps a conversation on its target, told apart by key: two tenants may give theirs the same name.
+    fn own(self, affinity: u64) -> u64 {
+        let key = self.caller.key_name().unwrap_or_default();
+        stable_hash(&[&affinity.to_le_bytes(), key.as_bytes()].concat())
     }
 }
 

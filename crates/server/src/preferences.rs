@@ -57,7 +57,11 @@ fn not_built_yet(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
-    let Some(value) = headers.get(name) else { return Ok(None) };
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(ApiError::bad_request(&format!("the header {name} is given more than once"), None));
+    }
     let text = value.to_str().map(str::trim);
     text.map(Some).map_err(|_| ApiError::bad_request(&format!("the header {name} is no readable text"), None))
 }

@@ -20,3 +20,5 @@ mod logs;
 mod support;
 #[path = "e2e/through.rs"]
 mod through;
+#[path = "e2e/wishes.rs"]
+mod wishes;

@@ -32,7 +32,8 @@ pub async fn gateway(server: &str, targets: &[&str], rest: &str) -> World {
     for (name, more) in ["a", "b", "c", "d"].iter().zip(targets) {
         let sim = Sim::start(SimConfig::named(*name)).await.unwrap();
         let model = if more.contains("model:") { "" } else { "model: gpt-4o, " };
-        let key = if more.contains("api_key:") { "" } else { "api_key: sk-upstream, " };
+        let key =
+            if more.contains("api_key:") { String::new() } else { format!("api_key: sk-upstream-{name}, ") };
         let more = more.trim_start_matches(", ");
         let url = sim.base_url();
         yaml.push_str(&format!(

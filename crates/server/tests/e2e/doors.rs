@@ -342,6 +342,7 @@ async fn a_request_does_not_go_round_in_circles() {
     assert_eq!(first.records().len(), 2, "what came back was refused at the door");
     let statuses: Vec<_> = second.records().iter().map(|r| r.attempts[0].status).collect();
     assert_eq!(statuses, [Some(508), Some(508)]);
+    drop(second);
     first.everything_is_back().await;
 }
 

@@ -62,7 +62,7 @@ async fn a_provider_sees_no_header_of_the_clients() {
             "x-pointsman-hop",
         ];
         assert_eq!(names, BTreeSet::from(ours));
-        assert_eq!(received.header("authorization"), Some("Bearer sk-upstream"));
+        assert_eq!(received.header("authorization"), Some("Bearer sk-upstream-a"));
         assert_eq!(received.header("openai-beta"), Some("assistants=v2"));
         assert_eq!(received.header("accept-encoding"), Some("identity"));
         assert!(received.header("user-agent").unwrap().starts_with("pointsman/"));
@@ -148,7 +148,7 @@ async fn nothing_in_a_body_changes_where_it_goes_or_whose_it_is() {
     assert!(answer.text().contains("fp_a"));
     assert_eq!((trap.calls(), trap.accepted_connections()), (0, 0));
     let received = &world.sim(0).received()[0];
-    assert_eq!(received.header("authorization"), Some("Bearer sk-upstream"));
+    assert_eq!(received.header("authorization"), Some("Bearer sk-upstream-a"));
     assert_eq!(received.header("host").unwrap(), world.sim(0).addr().to_string());
     assert_eq!(received.body, text, "to the provider they are the client's own words, letter by letter");
     assert_eq!(world.record().await.key.as_deref(), Some("team-a"));
