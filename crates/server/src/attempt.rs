@@ -102,7 +102,7 @@ async fn call(
         return Err(refused(exchange, upstream, response, whole).await);
     }
     let end = match way {
-        Way::Plain => plain(exchange, attempt, upstream, response, started).await?,
+        Way::Plain => plain(exchange, attempt, response, started).await?,
         Way::Gather | Way::Stream => {
             let reading = Reading::new(attempt, response, started);
             reading::until_released(exchange, attempt, reading, way).await?
@@ -295,21 +295,30 @@ pub(crate) fn in_band(
 async fn plain(
     exchange: &mut Exchange,
     attempt: &Attempt,
-    upstream: &Upstream,
     response: Response,
     started: Instant,
 ) -> Result<AttemptEnd, AttemptFailure> {
     let body = read_whole(exchange, response.body, &attempt.limits, started).await?;
+    answered(exchange, attempt, response.headers, body)
+}
+
+/// A whole answer is here: is it one?
+pub(crate) fn answered(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<AttemptEnd, AttemptFailure> {
     let facts = check_completion(&body).map_err(|bad| match bad {
         BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
         bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
     })?;
     exchange.usage = facts.usage;
     if let Some(model) = facts.model {
-        verdict::check_model(exchange, attempt, upstream, &model)?;
+        verdict::check_model(exchange, attempt, &model)?;
     }
     exchange.commit(None);
-    Ok(AttemptEnd::Whole(Whole { headers: response.headers, body }))
+    Ok(AttemptEnd::Whole(Whole { headers, body }))
 }
 
 /// Empty lines keep a connection alive (DeepSeek sends them while a request waits for its turn) and are no answer: until

@@ -1,25 +1,28 @@
 //! A stream before its release: events are held until the first meaningful one is there (or enough of them, or all), so
 //! that a failure before still fails over unseen.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pointsman_core::controller::{Attempt, AttemptLimits, Limit};
 use pointsman_core::kind::Phase;
 use pointsman_core::request::Shape;
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
-use pointsman_wire::chat::{ChunkKind, Gather, GatherError, StreamDecoder};
+use pointsman_wire::chat::{BadCompletion, ChunkKind, Gather, GatherError, StreamDecoder, check_completion};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
-use crate::attempt::{AttemptEnd, MAX_ANSWER, Way, Whole, in_band};
+use crate::attempt::{self, AttemptEnd, MAX_ANSWER, Way, Whole, in_band};
 use crate::exchange::{AttemptFailure, Exchange};
+use crate::relay::AFTER_FINISH;
 use crate::verdict::{self, Struck};
 
 /// One event may be so large, in bytes.
 const MAX_EVENT: usize = 32 * 1024 * 1024;
 /// A provider that sends more than this before its first output sends no answer, in bytes.
 const MAX_PREAMBLE: usize = 1024 * 1024;
+
+const NOT_STREAMED: &str = "the provider answered without the stream that was asked for";
 
 /// A stream that is being read, and the events that are held back.
 pub(crate) struct Reading {
@@ -37,6 +40,8 @@ pub(crate) struct Reading {
     held_bytes: usize,
     tokens: u64,
     ended: bool,
+    /// What came is no stream but one JSON value.
+    json: Option<BytesMut>,
 }
 
 /// A stream whose first output is here: from now on nothing but this attempt may answer.
@@ -78,6 +83,7 @@ impl Reading {
             held_bytes: 0,
             tokens: 0,
             ended: false,
+            json: None,
         }
     }
 
@@ -97,9 +103,14 @@ impl Reading {
             if self.ended {
                 return Ok(None);
             }
+            if self.json.as_ref().is_some_and(|json| json.len() > MAX_PREAMBLE) {
+                return Err(verdict::bad_response(NOT_STREAMED, Phase::Headers, false));
+            }
             let (until, which, limit) = self.deadline();
             match timeout_at(until, self.body.chunk()).await {
-                Ok(Some(Ok(chunk))) => self.decoder.push(chunk),
+                Ok(Some(Ok(chunk))) => self.push(chunk),
+                // The answer is complete: how its connection ends does not matter.
+                Ok(Some(Err(_))) | Err(_) if self.tap.finished() => self.ended = true,
                 Ok(Some(Err(error))) => {
                     return Err(verdict::bad_response(&error.to_string(), self.phase(), true));
                 }
@@ -113,10 +124,28 @@ impl Reading {
         }
     }
 
+    /// No event begins with a brace: a provider that sends one has not taken notice of the wish for a stream.
+    fn push(&mut self, chunk: Bytes) {
+        let begins = !self.decoder.saw_bytes() && chunk.trim_ascii_start().starts_with(b"{");
+        if let Some(json) = &mut self.json {
+            json.extend_from_slice(&chunk);
+            return;
+        }
+        if begins {
+            self.json = Some(BytesMut::from(&chunk[..]));
+        } else {
+            self.decoder.push(chunk);
+        }
+    }
+
     /// Until the first output one limit holds, whatever comes in between; after it, the one between events.
     fn deadline(&self) -> (Instant, Struck, Limit) {
         let whole = self.started + self.limits.whole.within;
         let (until, which, limit) = match self.first_output {
+            _ if self.tap.finished() => {
+                let limit = Limit { within: self.limits.idle.min(AFTER_FINISH), own: true };
+                (self.progress + limit.within, Struck::Idle, limit)
+            }
             None => {
                 let limit = self.limits.first_output;
                 (self.started + limit.within, Struck::FirstToken, limit)
@@ -177,6 +206,9 @@ pub(crate) async fn until_released(
             return Ok(reading.into_live());
         }
     }
+    if let Some(json) = reading.json.take() {
+        return not_streamed(exchange, attempt, reading, json.freeze(), way);
+    }
     if !reading.is_complete() {
         let words = "the stream ended before its answer was complete";
         return Err(verdict::bad_response(words, reading.phase(), false));
@@ -190,6 +222,23 @@ pub(crate) async fn until_released(
     reading.ended = true;
     commit(exchange, &reading);
     Ok(reading.into_live())
+}
+
+/// The provider answered with one JSON value: mostly an error, and for a client that wants no stream perhaps its answer.
+fn not_streamed(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    reading: Reading,
+    body: Bytes,
+    way: Way,
+) -> Result<AttemptEnd, AttemptFailure> {
+    if way == Way::Gather {
+        return attempt::answered(exchange, attempt, reading.headers, body);
+    }
+    Err(match check_completion(&body) {
+        Err(BadCompletion::ErrorObject(error)) => in_band(exchange, attempt.target, &error, Phase::Headers),
+        _ => verdict::bad_response(NOT_STREAMED, Phase::Headers, false),
+    })
 }
 
 fn release(exchange: &Exchange, way: Way) -> Release {
@@ -228,10 +277,7 @@ fn take(
         ChunkKind::Preamble | ChunkKind::Finish => {}
     }
     if let Some(model) = facts.model {
-        let snapshot = exchange.snapshot.clone();
-        if let Some(upstream) = snapshot.upstream(attempt.target) {
-            verdict::check_model(exchange, attempt, upstream, &model)?;
-        }
+        verdict::check_model(exchange, attempt, &model)?;
     }
     exchange.reached(Phase::Preamble, None);
     reading.tokens += u64::from(facts.output_tokens_estimate);

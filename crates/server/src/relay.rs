@@ -18,7 +18,7 @@ use crate::verdict::{self, Struck};
 /// A client that took nothing for this long may itself be why the upstream broke the stream.
 const SLOW_CLIENT: Duration = Duration::from_secs(1);
 /// Once an answer is finished, the end marker (and usage) is waited for no longer than this.
-const AFTER_FINISH: Duration = Duration::from_secs(2);
+pub(crate) const AFTER_FINISH: Duration = Duration::from_secs(2);
 /// After the end marker the connection is worth keeping if it ends within this.
 const DRAIN_WITHIN: Duration = Duration::from_millis(20);
 const DRAIN_BYTES: usize = 16 * 1024;

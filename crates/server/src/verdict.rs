@@ -8,7 +8,7 @@ use pointsman_wire::classify::FailureClass;
 use pointsman_wire::guidance::Headers;
 
 use crate::exchange::{AttemptFailure, Exchange};
-use crate::snapshot::{Path, Upstream};
+use crate::snapshot::Path;
 
 /// Response headers, as the codecs look them up.
 pub(crate) struct HeaderLookup<'a>(pub(crate) &'a HeaderMap);
@@ -105,11 +105,12 @@ pub(crate) fn broken(detail: &str) -> AttemptFailure {
 pub(crate) fn check_model(
     exchange: &mut Exchange,
     attempt: &Attempt,
-    upstream: &Upstream,
     answered: &str,
 ) -> Result<(), AttemptFailure> {
     // An Azure deployment's name says nothing about its model.
-    if matches!(upstream.path, Path::Azure { .. }) || is_same_model(&attempt.upstream_model, answered) {
+    let upstream = exchange.snapshot.upstream(attempt.target);
+    let unnamed = upstream.is_none_or(|u| matches!(u.path, Path::Azure { .. }));
+    if unnamed || is_same_model(&attempt.upstream_model, answered) {
         return Ok(());
     }
     let answered: String = answered.chars().take(128).collect();

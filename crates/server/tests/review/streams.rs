@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-use crate::harness::{FINISH, GPT, STREAM_HEAD, TEXT, gateway, provider, request, says, talk};
+use crate::harness::{
+    FINISH, GPT, STREAM_HEAD, TEXT, gateway, json_answer, plain, provider, request, says, talk,
+};
 
 #[tokio::test]
 async fn a_stream_that_ends_inside_its_first_event_is_no_complete_answer() {
@@ -60,4 +62,43 @@ async fn a_provider_that_only_sends_comments_does_not_silence_the_heartbeat() {
     assert!(!answer.contains("still here"), "{answer}");
     let beats = answer.lines().filter(|line| line.starts_with(':')).count();
     assert!(beats >= 3, "{beats} heartbeats in two seconds: {answer}");
+}
+
+#[tokio::test]
+async fn an_error_in_place_of_a_stream_is_read_as_what_it_says() {
+    let error = r#"{"error":{"message":"You exceeded your current quota.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#;
+    let gateway = gateway(&says(json_answer(200, error)).await, "", GPT, "");
+    let answer = talk(&gateway, &request(&gateway, true, "")).await;
+    assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+    assert!(answer.contains(r#""failure":"quota_exhausted""#), "{answer}");
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_no_stream() {
+    let gateway = gateway(&says(plain("Hi")).await, "", GPT, "");
+    let answer = talk(&gateway, &request(&gateway, true, "")).await;
+    assert!(answer.contains(r#""failure":"bad_response""#), "{answer}");
+}
+
+const GATHERED: &str = "defaults: { stream: { gather: on } }\n";
+
+#[tokio::test]
+async fn a_whole_answer_is_welcome_where_a_stream_would_have_been_gathered() {
+    let gateway = gateway(&says(plain("Hi there")).await, "", GPT, GATHERED);
+    let answer = talk(&gateway, &request(&gateway, false, "")).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("Hi there"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_gathered_stream_that_is_finished_but_never_ends_is_an_answer() {
+    let url = provider(|mut stream| async move {
+        stream.write_all(format!("{STREAM_HEAD}{TEXT}\n\n{FINISH}\n\n").as_bytes()).await.unwrap();
+        sleep(Duration::from_secs(20)).await;
+    })
+    .await;
+    let gateway = gateway(&url, "", GPT, GATHERED);
+    let answer = talk(&gateway, &request(&gateway, false, "")).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains(r#""content":"Hi""#), "{answer}");
 }
