@@ -28,8 +28,12 @@ mod tests;
 
 use stalls::{Stalls, Taken};
 
-/// A client that does not finish its headers within this is let go.
-const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// A client that does not begin within this is let go.
+const BEGIN_WITHIN: Duration = Duration::from_secs(30);
+/// A client that does not finish its headers within this is let go. It is also how long a connection is kept between two
+/// requests: longer than the 60 s of common load balancers, which would else send a request into a connection that is
+/// being closed, and answer 502 (AWS, "Troubleshoot your Application Load Balancers", keep-alive of the target).
+const HEADERS_WITHIN: Duration = Duration::from_secs(75);
 /// HTTP/1 needs at least this much of a buffer, in bytes.
 const SMALLEST_BUFFER: usize = 8 * 1024;
 /// How often an HTTP/2 client is asked whether it is still there, and how long it may take to say so: its connection may be
@@ -147,7 +151,7 @@ pub(crate) struct WriteGuard {
 
 impl WriteGuard {
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
-        let opening = Some(Box::pin(sleep(HEADERS_WITHIN)));
+        let opening = Some(Box::pin(sleep(BEGIN_WITHIN)));
         Self { stream, patience, stalled: None, opening, begun: 0 }
     }
 

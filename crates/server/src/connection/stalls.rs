@@ -20,6 +20,8 @@ use crate::answer::ClientBody;
 
 /// How often a stream is looked at within the time that it may stall.
 const LOOKS: u32 = 4;
+/// So much is handed over at once, in bytes: who takes a large frame slowly is seen to take it.
+const PIECE: usize = 16 * 1024;
 
 /// The streams of one connection.
 #[derive(Clone)]
@@ -32,6 +34,8 @@ pub(crate) struct Stalls {
 pub(crate) struct Stream {
     /// Taken when the client took nothing for too long.
     body: Option<ClientBody>,
+    /// Of the last frame, what was not handed over yet.
+    rest: Bytes,
     /// Since when nobody has asked for the frame after the last one.
     unasked: Option<Instant>,
 }
@@ -44,7 +48,7 @@ impl Stalls {
 
     /// A body that is looked at.
     pub(crate) fn watched(&self, body: ClientBody) -> Taken {
-        let stream = Arc::new(Mutex::new(Stream { body: Some(body), unasked: None }));
+        let stream = Arc::new(Mutex::new(Stream { body: Some(body), rest: Bytes::new(), unasked: None }));
         lock(&self.streams).push(Arc::downgrade(&stream));
         self.came.notify_one();
         Taken::Watched(stream)
@@ -69,6 +73,7 @@ impl Stalls {
             let stalled = stream.unasked.is_some_and(|since| since.elapsed() >= self.patience);
             if stalled {
                 stream.body = None;
+                stream.rest = Bytes::new();
             }
             !stalled
         });
@@ -87,6 +92,25 @@ pub(crate) enum Taken {
     Watched(Arc<Mutex<Stream>>),
 }
 
+impl Stream {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        };
+        if self.rest.is_empty() {
+            match Pin::new(body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                other => return other.map_err(|never| match never {}),
+            }
+        }
+        let piece = self.rest.split_to(PIECE.min(self.rest.len()));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+}
+
 impl Body for Taken {
     type Data = Bytes;
     type Error = io::Error;
@@ -95,30 +119,40 @@ impl Body for Taken {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let stream = match self.get_mut() {
-            Self::Plain(body) => return Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Self::Watched(stream) => stream,
-        };
-        let mut stream = lock(stream);
-        let Some(body) = &mut stream.body else {
-            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-        };
-        let poll = Pin::new(body).poll_frame(cx).map_err(|never| match never {});
-        stream.unasked = poll.is_ready().then(Instant::now);
-        poll
+        match self.get_mut() {
+            Self::Plain(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Watched(stream) => {
+                let mut stream = lock(stream);
+                let poll = stream.poll(cx);
+                stream.unasked = poll.is_ready().then(Instant::now);
+                poll
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Plain(body) => body.is_end_stream(),
-            Self::Watched(stream) => lock(stream).body.as_ref().is_some_and(Body::is_end_stream),
+            Self::Watched(stream) => {
+                let stream = lock(stream);
+                stream.rest.is_empty() && stream.body.as_ref().is_some_and(Body::is_end_stream)
+            }
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Plain(body) => body.size_hint(),
-            Self::Watched(stream) => lock(stream).body.as_ref().map(Body::size_hint).unwrap_or_default(),
+            Self::Watched(stream) => {
+                let stream = lock(stream);
+                // Once a frame is begun nobody asks any more.
+                stream
+                    .body
+                    .as_ref()
+                    .filter(|_| stream.rest.is_empty())
+                    .map(Body::size_hint)
+                    .unwrap_or_default()
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ async fn a_client_that_does_not_finish_its_headers_is_let_go() {
 async fn a_client_that_does_not_begin_is_let_go() {
     for first in ["", "PRI * HT", "GE"] {
         let (took, text) = let_go(client(first).await).await;
-        assert!(in_time(took, HEADERS_WITHIN), "{first:?}: {took:?}");
+        assert!(in_time(took, BEGIN_WITHIN), "{first:?}: {took:?}");
         assert_eq!(text, "");
     }
 }
@@ -84,14 +84,14 @@ async fn a_client_that_sends_nothing_of_its_body_is_told_so() {
     }
 }
 
-/// Between two requests nobody waits for long either.
+/// Load balancers keep their connections for 60 s: the gateway must not be the one who closes first.
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_is_closed_in_time() {
+async fn an_idle_connection_outlives_those_of_load_balancers_and_is_closed_in_time() {
     let mut client = client("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let mut answer = Vec::new();
     while !String::from_utf8_lossy(&answer).contains("ok") {
         assert!(client.read_buf(&mut answer).await.unwrap() > 0);
     }
     let (took, _) = let_go(client).await;
-    assert!(took <= HEADERS_WITHIN + Duration::from_secs(1), "{took:?}");
+    assert!(in_time(took, HEADERS_WITHIN) && took > Duration::from_secs(60), "{took:?}");
 }

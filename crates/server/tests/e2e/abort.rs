@@ -1,7 +1,8 @@
 //! A client that goes away takes everything with it: its upstream call, its place, its memory; and nobody is blamed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use http_body_util::BodyExt;
 use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_provider_sim::{Fault, Script};
 use pointsman_server::Running;
@@ -207,10 +208,10 @@ async fn every_event_is_flushed_as_it_comes() {
     world.everything_is_back().await;
 }
 
-/// An answer of many large events to a client that takes nothing.
+/// An answer of many large events, 40 MB in all: more than all sockets on the way can hold.
 fn flood() -> Script {
-    let mut script = Script::healthy().tokens(100_000);
-    script.answer.text = Some(format!("{} ", "x".repeat(2_000)).repeat(100_000 / 8));
+    let mut script = Script::healthy().tokens(20_000);
+    script.answer.text = Some(format!("{} ", "x".repeat(2_000)).repeat(20_000));
     script
 }
 
@@ -254,4 +255,23 @@ async fn an_http2_stream_that_is_not_read_is_let_go() {
     drop((answer, other, client));
     world.everything_is_back().await;
     world.nobody_is_blamed();
+}
+
+/// Slow is not gone: who takes a large event bit by bit gets all of it, however long it takes in all.
+#[tokio::test]
+async fn a_client_that_reads_slowly_and_steadily_gets_everything() {
+    let world = gateway("", &[""], "defaults: { budget: { write: 2s } }\n").await;
+    let word = "y".repeat(400_000);
+    world.sim(0).set(Script::answer(word.clone()));
+    let mut client = Http2::with_window(&world, 64 << 10).await;
+    let mut body = client.post(&chat("gpt-4o", true)).await.unwrap().into_body();
+    let begun = Instant::now();
+    let mut taken = Vec::new();
+    while let Some(frame) = body.frame().await {
+        taken.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        tokio::time::sleep(TICK * 3).await;
+    }
+    assert!(begun.elapsed() > Duration::from_secs(2), "longer than a stall may last");
+    let text = String::from_utf8(taken).unwrap();
+    assert!(text.contains(&word) && text.ends_with("data: [DONE]\n\n"));
 }

@@ -169,6 +169,20 @@ async fn every_path_wants_a_key_except_health() {
     assert_eq!(calls(&world), 0);
 }
 
+/// C086: of a client without a key not one byte of a body is wanted.
+#[tokio::test]
+async fn a_key_is_asked_for_before_the_body() {
+    let world = guarded().await;
+    for framing in ["content-length: 10000000000", "transfer-encoding: chunked"] {
+        let mut raw = world.connect().await;
+        let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\n", world.host());
+        raw.send(&format!("{head}expect: 100-continue\r\n{framing}\r\n\r\n")).await;
+        let text = raw.until("invalid_api_key").await;
+        assert!(text.starts_with("HTTP/1.1 401 "), "{text}");
+    }
+    assert_eq!(world.held().body_bytes, 0);
+}
+
 #[tokio::test]
 async fn what_is_not_here_is_404_and_what_is_used_wrongly_405() {
     let world = gateway("", &[""], "").await;

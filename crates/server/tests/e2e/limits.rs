@@ -1,12 +1,14 @@
 //! Limits: of requests in flight, of memory, of sizes; and crowds that leave nothing behind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use pointsman_provider_sim::Script;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 
 use crate::clients::{Guest, Http2, Manner, eventually, gateway, http1, tool};
 use crate::support::{Answer, World, chat};
@@ -233,7 +235,7 @@ async fn requests_that_come_together_are_answered_in_their_order() {
 async fn fifty_streams_share_one_http2_connection() {
     let world = gateway("", &["", ""], "defaults: { strategy: round-robin }\n").await;
     for sim in &world.sims {
-        sim.set(Script::healthy().tokens(20).between_tokens(std::time::Duration::from_millis(5)));
+        sim.set(Script::healthy().tokens(20).between_tokens(Duration::from_millis(5)));
     }
     let client = Http2::connect(&world).await;
     let asked = (0..50).map(|_| {
@@ -273,7 +275,7 @@ async fn hit_and_run(world: &World, number: usize) {
 #[tokio::test]
 async fn a_thousand_clients_that_leave_at_once_leave_nothing() {
     let world = Arc::new(gateway("", &["", ""], "").await);
-    world.sim(0).set(Script::healthy().tokens(50).between_tokens(std::time::Duration::from_millis(10)));
+    world.sim(0).set(Script::healthy().tokens(50).between_tokens(Duration::from_millis(10)));
     for batch in 0..20 {
         let clients = (0..50).map(|n| {
             let world = Arc::clone(&world);
@@ -286,4 +288,22 @@ async fn a_thousand_clients_that_leave_at_once_leave_nothing() {
     world.everything_is_back().await;
     world.nobody_is_blamed();
     assert_eq!(world.post(&chat("gpt-4o", false)).await.status, 200);
+}
+
+/// The same on one HTTP/2 connection, whose streams are reset as fast as they are opened (CVE-2023-44487).
+#[tokio::test]
+async fn a_thousand_streams_that_are_reset_at_once_leave_nothing() {
+    let world = gateway("", &[""], "").await;
+    world.sim(0).set(Script::silence());
+    let client = Http2::connect(&world).await;
+    for _ in 0..1_000 {
+        let answer = client.sender.clone().send_request(client.request(&chat("gpt-4o", true)));
+        // Far enough to be sent, or not: what matters is what is left.
+        if timeout(Duration::from_millis(1), answer).await.is_ok_and(|answer| answer.is_err()) {
+            break;
+        }
+    }
+    drop(client);
+    world.everything_is_back().await;
+    world.nobody_is_blamed();
 }
