@@ -153,7 +153,9 @@ impl ApiError {
         };
         let mut error = Self::new(status, kind, code, message, cause_name(cause));
         error.should_retry = Some(should_retry);
-        error.retry_after = retry_after.or_else(|| should_retry.then_some(COME_BACK));
+        // Waiting helps only where it was load, a limit or an outage.
+        let passes = matches!(cause, Cause::Exhausted | Cause::ExhaustedRateLimit) || should_retry;
+        error.retry_after = retry_after.filter(|_| passes).or_else(|| should_retry.then_some(COME_BACK));
         error
     }
 

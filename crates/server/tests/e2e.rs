@@ -12,5 +12,17 @@ mod failover;
 mod framing;
 #[path = "e2e/heartbeat.rs"]
 mod heartbeat;
+#[path = "e2e/models.rs"]
+mod models;
+#[path = "e2e/outages.rs"]
+mod outages;
+#[path = "e2e/rates.rs"]
+mod rates;
+#[path = "e2e/rejected.rs"]
+mod rejected;
+#[path = "e2e/shapes.rs"]
+mod shapes;
 #[path = "e2e/support.rs"]
 mod support;
+#[path = "e2e/table.rs"]
+mod table;

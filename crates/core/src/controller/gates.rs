@@ -21,6 +21,7 @@ impl Controller {
         planner: &mut Planner<'_>,
         rng: &mut dyn Rng,
     ) -> Command {
+        let failed = &as_quota(*failed, planner.fleet.policy.throttle.max);
         let outcome = self.note_failure(failed, planner);
         // 2. Committed?
         if self.is_committed() {
@@ -404,6 +405,17 @@ impl Controller {
             _ => Terminal::Exhausted,
         }
     }
+}
+
+/// Who is told to come back after more than the longest throttle has met a quota, not a rate.
+fn as_quota(failed: Failed, longest_throttle: Duration) -> Failed {
+    let beyond = failed.retry_after.is_some_and(|after| after > longest_throttle);
+    let kind = if beyond && failed.kind == FailureKind::RateLimit {
+        FailureKind::QuotaExhausted
+    } else {
+        failed.kind
+    };
+    Failed { kind, ..failed }
 }
 
 fn count<'a>(attempts: impl Iterator<Item = &'a super::AttemptRecord>) -> u32 {

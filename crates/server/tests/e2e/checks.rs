@@ -10,7 +10,7 @@ use pointsman_provider_sim::{Sim, SimConfig};
 use pointsman_store::RequestEntry;
 use serde_json::Value;
 
-use crate::support::{Answer, World, world_of};
+use crate::support::{Answer, World, world, world_of};
 
 /// A gateway whose file is this one, with `<name>` for the base URL of the sim of that name.
 pub async fn world_from(sims: &[&str], yaml: &str) -> World {
@@ -37,13 +37,9 @@ targets:
     world_from(&["a", "b"], &format!("{targets}{rest}")).await
 }
 
-/// One target `a`, and retries that do not wait.
+/// One target `a`.
 pub async fn alone(rest: &str) -> World {
-    let yaml = r#"
-targets:
-  a: { provider: openai, base_url: "<a>", model: gpt-4o, api_key: sk-upstream-a }
-"#;
-    world_from(&["a"], &format!("{yaml}{rest}")).await
+    world(&[("a", "gpt-4o")], rest).await
 }
 
 impl World {

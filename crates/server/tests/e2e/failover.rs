@@ -17,7 +17,6 @@ enum Blamed {
     Target,
     /// Not a failure: the account waits with this model.
     Rate,
-    Nobody,
 }
 
 /// What is expected of the failed attempt: its kind, the calls that its sim counts, whom it is put down to.
@@ -48,7 +47,6 @@ fn assert_failed_over(world: &World, answer: &Answer, Expect(kind, calls, blamed
             assert_eq!(counted, (0, 0));
             assert_eq!(world.domain("a", DomainKind::Rate).state, DomainState::Throttled);
         }
-        Blamed::Nobody => world.assert_untouched("a"),
     }
     world.assert_untouched("b");
 }

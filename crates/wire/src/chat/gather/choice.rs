@@ -29,6 +29,10 @@ struct Call {
 /// Names under which text comes in pieces.
 const TEXTS: &[&str] = &["content", "refusal", "reasoning", "reasoning_content", "thinking"];
 
+fn is_there(message: &Map<String, Value>, key: &str) -> bool {
+    message.get(key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
+}
+
 impl ChoiceParts {
     /// Takes a chunk's choice in; gives the number of bytes that are kept of it.
     pub(super) fn add(&mut self, mut choice: Map<String, Value>) -> usize {
@@ -54,6 +58,12 @@ impl ChoiceParts {
     pub(super) fn into_json(mut self, index: u64, call_prefix: &str) -> Value {
         let mut message = self.message;
         message.entry("role").or_insert_with(|| json!("assistant"));
+        // The first delta opens the text with an empty piece; where a call or a refusal came in its place there is none.
+        let instead =
+            !self.calls.is_empty() || ["function_call", "refusal"].iter().any(|k| is_there(&message, k));
+        if instead && !is_there(&message, "content") {
+            message.insert("content".to_owned(), Value::Null);
+        }
         message.entry("content").or_insert(Value::Null);
         message.entry("refusal").or_insert(Value::Null);
         if !self.calls.is_empty() {
