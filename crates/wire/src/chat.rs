@@ -9,9 +9,10 @@ mod usage;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+pub use crate::dialect::{ChunkFacts, ChunkKind};
 pub use completion::{BadCompletion, CompletionFacts, check_completion};
 pub use gather::{Gather, GatherError};
-pub use stream::{ChunkFacts, ChunkKind, StreamDecoder};
+pub use stream::StreamDecoder;
 pub use usage::Usage;
 
 /// A sign of life that every official SDK's parser takes: a comment.

@@ -1,4 +1,4 @@
-//! The envelope of a Chat Completions request: what the gateway must know of it, and where it stands.
+//! The envelope of a request: what the gateway must know of it, and where it stands.
 //!
 //! One forward pass over the bytes. No value tree is built; the body stays with the caller, who gives it to
 //! [`crate::passthrough::render`] together with the envelope. Keys are compared after unescaping, and a routed
@@ -17,6 +17,7 @@ mod tests;
 pub use error::EnvelopeError;
 pub use preferences::{DataCollection, MaxPrice, Preferences, Sort};
 
+use crate::dialect::Dialect;
 use crate::json::Span;
 pub(crate) use fields::Field;
 
@@ -36,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// The form of output that a request asks for in `response_format`.
+/// The form of output that a request asks for, in `response_format` or `output_config.format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Structured {
     /// `json_object`: any JSON.
@@ -50,19 +51,20 @@ pub enum Structured {
 pub struct Needs {
     /// Tools (or the deprecated functions) are declared.
     pub tools: bool,
-    /// `parallel_tool_calls` as given.
+    /// `parallel_tool_calls` as given; `Some(false)` for `tool_choice.disable_parallel_tool_use`.
     pub parallel_tools: Option<bool>,
     /// A message holds an image.
     pub images: bool,
     /// A message holds audio.
     pub audio: bool,
-    /// A message holds a file.
+    /// A message holds a file or document.
     pub files: bool,
     /// A message holds a video (an extra of several servers).
     pub video: bool,
     /// Structured output.
     pub structured: Option<Structured>,
-    /// Reasoning is asked for: `reasoning_effort` other than `none`, or the extras `reasoning`, `thinking`.
+    /// Reasoning is asked for: `reasoning_effort` other than `none`, `thinking` other than `disabled`, or the extra
+    /// `reasoning`.
     pub reasoning: bool,
     /// The last message is the assistant's: the model shall continue it.
     pub prefill: bool,
@@ -124,6 +126,7 @@ pub(crate) struct StreamOptions {
 /// What was read of one request. Holds offsets into the body, not the body.
 #[derive(Debug, Clone)]
 pub struct Envelope {
+    dialect: Dialect,
     pub(crate) members: Vec<Member>,
     pub(crate) member_count: usize,
     /// Just after the opening brace of the request.
@@ -141,12 +144,26 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Reads the envelope of `body`.
+    /// Reads the envelope of a Chat Completions request.
     ///
     /// # Errors
     /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
     pub fn read(body: &[u8], limits: &Limits) -> Result<Self, EnvelopeError> {
-        read::read(body, limits)
+        Self::read_as(Dialect::Chat, body, limits)
+    }
+
+    /// Reads the envelope of a request in this dialect.
+    ///
+    /// # Errors
+    /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
+    pub fn read_as(dialect: Dialect, body: &[u8], limits: &Limits) -> Result<Self, EnvelopeError> {
+        read::read(dialect, body, limits)
+    }
+
+    /// The dialect that it was read in.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// The requested model, unescaped. Never empty.
@@ -186,15 +203,15 @@ impl Envelope {
         self.max_completion_tokens.or(self.max_tokens)
     }
 
-    /// An estimate of the prompt's tokens: a quarter of the bytes of `messages`, `tools` and `functions` as they
-    /// stand in the body, and 800 for each image, audio, video or file part, whose own bytes do not count.
+    /// An estimate of the prompt's tokens: a quarter of the bytes of `messages`, `system`, `tools` and
+    /// `functions` as they stand in the body, and 800 for each image, audio, video or file part, whose own bytes do not count.
     #[must_use]
     pub fn estimated_prompt_tokens(&self) -> u64 {
         self.estimated_prompt_tokens
     }
 
     /// What keeps the requests of one conversation or user together: `prompt_cache_key`, else
-    /// `safety_identifier`, else `user`. It is the client's own text: hash it before it is kept anywhere.
+    /// `safety_identifier`, else `user`; in Messages `metadata.user_id`. It is the client's own text: hash it before it is kept anywhere.
     #[must_use]
     pub fn affinity(&self) -> Option<&str> {
         self.affinity.iter().flatten().map(String::as_str).next()

@@ -64,18 +64,28 @@ pub(crate) enum Resets {
 }
 
 /// How much room the provider says is left, from 0 (none) to 1 (all): the least of remaining ÷ limit over its
-/// `x-ratelimit-*` headers. `None` without such headers; Azure's `-1` says nothing.
+/// `x-ratelimit-*` or `anthropic-ratelimit-*` headers. `None` without such headers; Azure's `-1` says nothing.
 #[must_use]
 pub fn rate_headroom(headers: &dyn Headers) -> Option<f64> {
-    ["-requests", "-tokens", ""]
-        .iter()
-        .filter_map(|unit| {
-            let limit = number(headers.get(&format!("x-ratelimit-limit{unit}"))?)?;
-            let remaining = number(headers.get(&format!("x-ratelimit-remaining{unit}"))?)?;
+    ROOM.iter()
+        .filter_map(|(limit, remaining)| {
+            let limit = number(headers.get(limit)?)?;
+            let remaining = number(headers.get(remaining)?)?;
             (limit > 0.0).then(|| (remaining / limit).min(1.0))
         })
         .min_by(f64::total_cmp)
 }
+
+/// The pairs of headers that say how large a limit is, and what remains of it.
+const ROOM: &[(&str, &str)] = &[
+    ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests"),
+    ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens"),
+    ("x-ratelimit-limit", "x-ratelimit-remaining"),
+    ("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining"),
+    ("anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining"),
+    ("anthropic-ratelimit-input-tokens-limit", "anthropic-ratelimit-input-tokens-remaining"),
+    ("anthropic-ratelimit-output-tokens-limit", "anthropic-ratelimit-output-tokens-remaining"),
+];
 
 fn from_retry_headers(headers: &dyn Headers, now: i64) -> Option<Duration> {
     let millis = headers.get("retry-after-ms").and_then(number).and_then(|ms| seconds(ms / 1000.0));

@@ -6,7 +6,10 @@
 //! - [`sse`]: server-sent events, both directions.
 //! - [`envelope`]: what the gateway must know of a client's request, read in one forward pass.
 //! - [`passthrough`]: a client's own bytes, changed only where a target needs it.
+//! - [`dialect`]: what differs between the dialects, selected by one value.
 //! - [`chat`]: the Chat Completions dialect: the tap over a stream, gathering, checking a plain answer.
+//! - [`messages`]: the same for the Messages dialect.
+//! - [`grammar`]: what a Messages stream must look like to a client.
 //! - [`error`]: error bodies, read leniently and written strictly.
 //! - [`classify`]: what kind of failure an answer is; one table per provider.
 //! - [`guidance`]: what a provider says about when to come back.
@@ -14,10 +17,13 @@
 
 pub mod chat;
 pub mod classify;
+pub mod dialect;
 pub mod envelope;
 pub mod error;
+pub mod grammar;
 pub mod guidance;
 mod json;
+pub mod messages;
 pub mod passthrough;
 pub mod provider;
 pub mod sse;

@@ -5,6 +5,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::dialect::Dialect;
 use crate::envelope::{Envelope, Field};
 use crate::json::Span;
 
@@ -36,13 +37,14 @@ pub struct Edits<'a> {
     pub model: &'a str,
     /// Sets `stream`; turning it off also removes `stream_options`, which providers refuse without a stream.
     pub stream: Option<bool>,
-    /// Sets `stream_options.include_usage`, merged into what is there; adding it is left out without a stream.
+    /// Sets `stream_options.include_usage`, merged into what is there; adding it is left out without a stream, and
+    /// in Messages, whose streams always carry usage.
     pub include_usage: Option<bool>,
     /// Removes `models`.
     pub strip_models: bool,
     /// What happens to `provider`.
     pub provider: ProviderField<'a>,
-    /// Renames the limit on output tokens, unless both names are there.
+    /// Renames the limit on output tokens, unless both names are there. Not in Messages, which has one name.
     pub max_tokens_name: Option<MaxTokensName>,
 }
 
@@ -81,7 +83,10 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
     plan.model(edits.model);
     plan.stream(edits);
     plan.provider(edits);
-    plan.max_tokens(edits);
+    if envelope.dialect() == Dialect::Chat {
+        plan.stream_options(edits);
+        plan.max_tokens(edits);
+    }
     plan.apply(body)
 }
 
@@ -105,6 +110,9 @@ impl Plan<'_> {
         {
             self.set(Field::Stream, if stream { "true" } else { "false" });
         }
+    }
+
+    fn stream_options(&mut self, edits: &Edits<'_>) {
         if edits.stream == Some(false) {
             self.remove(Field::StreamOptions);
             return;

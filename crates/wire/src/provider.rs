@@ -5,12 +5,13 @@ mod tests;
 
 use crate::classify::Table;
 use crate::classify::tables;
+use crate::dialect::Dialect;
 use crate::passthrough::MaxTokensName;
 
 /// How the URL of a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlRule {
-    /// `{base}/chat/completions`, the model in the body.
+    /// `{base}/chat/completions` or `{base}/messages`, the model in the body.
     ModelInBody {
         /// The public base URL, if the provider has one.
         base: Option<&'static str>,
@@ -20,6 +21,12 @@ pub enum UrlRule {
     /// Azure OpenAI: with an API version `{base}/openai/deployments/{deployment}/chat/completions?api-version=…`,
     /// without one the v1 endpoint `{base}/openai/v1/chat/completions`, the deployment's name in the body.
     Azure,
+    /// Anthropic: its SDKs take a base URL without the version, so that `/v1` comes after any path of the base
+    /// that does not end in it.
+    Anthropic {
+        /// The public base URL.
+        base: &'static str,
+    },
 }
 
 /// How a credential is sent.
@@ -73,6 +80,10 @@ pub struct Provider {
     pub takes_preferences: bool,
     /// What its failures mean.
     pub table: Table,
+    /// The dialects that it speaks.
+    pub dialects: &'static [Dialect],
+    /// Headers that it requires, with what they are if the client sent none. Lower-case.
+    pub required_headers: &'static [(&'static str, &'static str)],
 }
 
 /// Why no URL can be made.
@@ -83,6 +94,14 @@ pub enum UrlError {
     NoBase {
         /// The provider's name.
         provider: &'static str,
+    },
+    /// The provider has no endpoint for the dialect.
+    #[error("the provider '{provider}' does not speak the {dialect} dialect")]
+    Dialect {
+        /// The provider's name.
+        provider: &'static str,
+        /// The dialect's name.
+        dialect: &'static str,
     },
 }
 
@@ -96,9 +115,18 @@ const DEFAULT: Provider = Provider {
     max_tokens_name: None,
     takes_preferences: false,
     table: tables::COMPATIBLE,
+    dialects: &[Dialect::Chat],
+    required_headers: &[],
 };
 
-const SELF_HOSTED: Provider = Provider { stream_usage: true, stream_carries_everything: true, ..DEFAULT };
+/// The servers that one runs oneself serve Messages beside Chat Completions (vLLM, llama.cpp, SGLang, Ollama: the
+/// documentation of their servers, "Anthropic Messages").
+const SELF_HOSTED: Provider = Provider {
+    stream_usage: true,
+    stream_carries_everything: true,
+    dialects: &[Dialect::Chat, Dialect::Messages],
+    ..DEFAULT
+};
 
 static PROVIDERS: &[Provider] = &[
     Provider {
@@ -166,6 +194,17 @@ static PROVIDERS: &[Provider] = &[
         table: tables::MISTRAL,
         ..DEFAULT
     },
+    Provider {
+        name: "anthropic",
+        url: UrlRule::Anthropic { base: "https://api.anthropic.com" },
+        auth: AuthScheme::ApiKeyHeader { name: "x-api-key" },
+        stream_carries_everything: true,
+        table: tables::ANTHROPIC,
+        dialects: &[Dialect::Messages],
+        // The oldest version that is served: it takes all that newer ones take, and sampling parameters too.
+        required_headers: &[("anthropic-version", "2023-06-01")],
+        ..DEFAULT
+    },
 ];
 
 /// The provider of this name.
@@ -180,53 +219,94 @@ pub fn providers() -> &'static [Provider] {
     PROVIDERS
 }
 
-const CHAT: &str = "/chat/completions";
-
 impl Provider {
+    /// Whether it speaks this dialect.
+    #[must_use]
+    pub fn speaks(&self, dialect: Dialect) -> bool {
+        self.dialects.contains(&dialect)
+    }
+
     /// The public base URL, if the provider has one.
     #[must_use]
     pub fn default_base(&self) -> Option<&'static str> {
         match self.url {
             UrlRule::ModelInBody { base, .. } => base,
             UrlRule::Azure => None,
+            UrlRule::Anthropic { base } => Some(base),
         }
     }
 
-    /// The URL of a Chat Completions call.
+    /// The URL of a call in this dialect.
     ///
     /// `base_url` is what an SDK would take; without a path it gets the provider's own (`/v1`). `upstream_model`
     /// is the deployment's name at Azure. `api_version` matters to Azure alone.
     ///
     /// # Errors
-    /// [`UrlError::NoBase`].
+    /// [`UrlError`].
+    pub fn url(
+        &self,
+        dialect: Dialect,
+        base_url: Option<&str>,
+        upstream_model: &str,
+        api_version: Option<&str>,
+    ) -> Result<String, UrlError> {
+        if !self.speaks(dialect) {
+            return Err(UrlError::Dialect { provider: self.name, dialect: dialect.name() });
+        }
+        let base =
+            base_url.or_else(|| self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
+        let base = without_endpoint(base.trim_end_matches('/'));
+        let end = dialect.path();
+        Ok(match (base, self.url) {
+            // The whole URL of an endpoint was given.
+            (Base::Endpoint(root), _) => format!("{root}{end}"),
+            (Base::Root(root), UrlRule::ModelInBody { path, .. }) if has_no_path(root) => {
+                format!("{root}{path}{end}")
+            }
+            (Base::Root(root), UrlRule::ModelInBody { .. }) => format!("{root}{end}"),
+            (Base::Root(root), UrlRule::Azure) => azure_url(root, end, upstream_model, api_version),
+            (Base::Root(root), UrlRule::Anthropic { .. }) => {
+                format!("{}/v1{end}", root.strip_suffix("/v1").unwrap_or(root))
+            }
+        })
+    }
+
+    /// The URL of a Chat Completions call; see [`Provider::url`].
+    ///
+    /// # Errors
+    /// [`UrlError`].
     pub fn chat_url(
         &self,
         base_url: Option<&str>,
         upstream_model: &str,
         api_version: Option<&str>,
     ) -> Result<String, UrlError> {
-        let base =
-            base_url.or_else(|| self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
-        let base = base.trim_end_matches('/');
-        if base.ends_with(CHAT) {
-            return Ok(base.to_owned());
-        }
-        Ok(match self.url {
-            UrlRule::ModelInBody { path, .. } if has_no_path(base) => format!("{base}{path}{CHAT}"),
-            UrlRule::ModelInBody { .. } => format!("{base}{CHAT}"),
-            UrlRule::Azure => azure_url(base, upstream_model, api_version),
-        })
+        self.url(Dialect::Chat, base_url, upstream_model, api_version)
     }
 }
 
-fn azure_url(base: &str, deployment: &str, api_version: Option<&str>) -> String {
+/// What a configured base URL is.
+#[derive(Clone, Copy)]
+enum Base<'a> {
+    /// A root to which the rest is added.
+    Root(&'a str),
+    /// The URL of one dialect's endpoint, without its last part.
+    Endpoint(&'a str),
+}
+
+fn without_endpoint(base: &str) -> Base<'_> {
+    let root = Dialect::ALL.iter().find_map(|dialect| base.strip_suffix(dialect.path()));
+    root.map_or(Base::Root(base), Base::Endpoint)
+}
+
+fn azure_url(base: &str, end: &str, deployment: &str, api_version: Option<&str>) -> String {
     let root = base.strip_suffix("/openai/v1").or_else(|| base.strip_suffix("/openai")).unwrap_or(base);
     match api_version {
         Some(version) if !base.ends_with("/openai/v1") => {
             let (deployment, version) = (encode(deployment), encode(version));
-            format!("{root}/openai/deployments/{deployment}{CHAT}?api-version={version}")
+            format!("{root}/openai/deployments/{deployment}{end}?api-version={version}")
         }
-        _ => format!("{root}/openai/v1{CHAT}"),
+        _ => format!("{root}/openai/v1{end}"),
     }
 }
 

@@ -76,7 +76,7 @@ fn gathered(events: &[Bytes]) -> Value {
         Err(GatherError::Upstream(_)) => json!("upstream"),
         Err(GatherError::Malformed) => json!("malformed"),
         Err(GatherError::Unfinished) => json!("unfinished"),
-        Err(GatherError::NoChoices) => json!("no_choices"),
+        Err(GatherError::NoChoices | GatherError::NoMessage) => json!("no_choices"),
         Err(GatherError::TooLarge { .. }) => json!("too_large"),
     }
 }

@@ -35,6 +35,9 @@ pub enum BadCompletion {
     /// No choice, or none with a message.
     #[error("the provider's answer has no choices")]
     NoChoices,
+    /// No list of content blocks, in Messages.
+    #[error("the provider's answer has no content")]
+    NoContent,
     /// An error inside.
     #[error("the provider reported an error inside a successful answer")]
     ErrorObject(UpstreamError),

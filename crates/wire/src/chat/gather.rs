@@ -8,8 +8,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::stream::{ChunkKind, StreamDecoder};
+use super::stream::StreamDecoder;
 use super::{BadCompletion, Usage};
+use crate::dialect::ChunkKind;
 use crate::error::UpstreamError;
 use choice::ChoiceParts;
 
@@ -34,6 +35,9 @@ pub enum GatherError {
     /// The stream ended without any choice.
     #[error("the provider's stream has no choices")]
     NoChoices,
+    /// The stream ended without any message.
+    #[error("the provider's stream has no message")]
+    NoMessage,
 }
 
 impl From<BadCompletion> for GatherError {
@@ -41,6 +45,7 @@ impl From<BadCompletion> for GatherError {
         match bad {
             BadCompletion::ErrorObject(error) => Self::Upstream(error),
             BadCompletion::NoChoices | BadCompletion::Empty => Self::NoChoices,
+            BadCompletion::NoContent => Self::NoMessage,
             BadCompletion::Html | BadCompletion::NotJson => Self::Malformed,
         }
     }

@@ -5,50 +5,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Usage;
-use super::is_failure;
+use super::{Usage, is_failure};
+use crate::dialect::{ChunkFacts, ChunkKind};
 use crate::error::UpstreamError;
 use crate::json::{self, is_falsy};
-
-/// What an event of a stream is.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ChunkKind {
-    /// Nothing that a reader would see: a role, an empty delta, no choices, usage, filter results.
-    Preamble,
-    /// Text, reasoning, a refusal, a tool call, audio: the attempt commits with it.
-    Output,
-    /// A finish reason and no output. (With output the kind is `Output` and [`ChunkFacts::finish`] is set.)
-    Finish,
-    /// The end marker `[DONE]`.
-    Done,
-    /// The provider reports an error.
-    Error(UpstreamError),
-    /// No JSON object, or one whose structure is not a chunk's.
-    Malformed,
-}
-
-/// What one event told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChunkFacts {
-    /// What the event is.
-    pub kind: ChunkKind,
-    /// It carries a finish reason.
-    pub finish: bool,
-    /// Token counts, if it carries them. The last ones of a stream hold.
-    pub usage: Option<Usage>,
-    /// It carries usage and no choice: a client that did not ask for usage must not get it.
-    pub usage_only: bool,
-    /// The provider's model name, in the first event that has one.
-    pub model: Option<String>,
-    /// An estimate of the output tokens in this event.
-    pub output_tokens_estimate: u32,
-}
-
-impl ChunkFacts {
-    fn of(kind: ChunkKind) -> Self {
-        Self { kind, finish: false, usage: None, usage_only: false, model: None, output_tokens_estimate: 0 }
-    }
-}
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -174,7 +134,7 @@ impl StreamDecoder {
             return self.take(&chunk, &data);
         }
         self.malformed += 1;
-        ChunkFacts::of(ChunkKind::Malformed)
+        ChunkFacts { expendable: !self.tool_call_open(), ..ChunkFacts::of(ChunkKind::Malformed) }
     }
 
     fn take(&mut self, chunk: &Chunk<'_>, data: &[u8]) -> ChunkFacts {

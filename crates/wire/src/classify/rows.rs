@@ -1,5 +1,6 @@
 //! The rows themselves.
 
+pub(super) mod anthropic;
 pub(super) mod azure;
 pub(super) mod groq;
 pub(super) mod hosted;

@@ -1,7 +1,7 @@
 //! One table per provider: its own rows, then those that all share.
 
 use super::row::Row;
-use super::rows::{azure, groq, hosted, openrouter, self_hosted, shared};
+use super::rows::{anthropic, azure, groq, hosted, openrouter, self_hosted, shared};
 
 /// The rows of one provider, in their order.
 #[derive(Debug, Clone, Copy)]
@@ -33,3 +33,4 @@ table!(OPENROUTER, openrouter::ROWS);
 table!(GROQ, groq::ROWS);
 table!(DEEPSEEK, hosted::DEEPSEEK);
 table!(MISTRAL, hosted::MISTRAL);
+table!(ANTHROPIC, anthropic::ROWS);

@@ -1,4 +1,6 @@
-//! The top-level fields of a Chat Completions request.
+//! The top-level fields of a request, by dialect.
+
+use crate::dialect::Dialect;
 
 /// A field that the gateway reads. One that comes twice is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +28,15 @@ pub(crate) enum Field {
     PromptCacheKey,
     SafetyIdentifier,
     User,
+    System,
+    OutputConfig,
+    OutputFormat,
+    ToolChoice,
+    Metadata,
 }
 
 impl Field {
-    const ALL: [(Self, &'static str); 23] = [
+    const CHAT: &[(Self, &'static str)] = &[
         (Self::Model, "model"),
         (Self::Messages, "messages"),
         (Self::Stream, "stream"),
@@ -55,26 +62,72 @@ impl Field {
         (Self::User, "user"),
     ];
 
-    pub(crate) fn of(key: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, name)| *name == key).map(|(field, _)| *field)
+    const MESSAGES: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Messages, "messages"),
+        (Self::Stream, "stream"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::MaxTokens, "max_tokens"),
+        (Self::Tools, "tools"),
+        (Self::Thinking, "thinking"),
+        (Self::System, "system"),
+        (Self::OutputConfig, "output_config"),
+        (Self::OutputFormat, "output_format"),
+        (Self::ToolChoice, "tool_choice"),
+        (Self::Metadata, "metadata"),
+    ];
+
+    fn all(dialect: Dialect) -> &'static [(Self, &'static str)] {
+        match dialect {
+            Dialect::Chat => Self::CHAT,
+            Dialect::Messages => Self::MESSAGES,
+        }
+    }
+
+    pub(crate) fn of(dialect: Dialect, key: &str) -> Option<Self> {
+        Self::all(dialect).iter().find(|(_, name)| *name == key).map(|(field, _)| *field)
     }
 
     /// The field that a key would be for a reader who does not mind the case of letters. Go's `encoding/json`
     /// is one, and takes `ſ` for `s` and the Kelvin sign for `k` too.
-    pub(crate) fn folded(key: &str) -> Option<Self> {
+    pub(crate) fn folded(dialect: Dialect, key: &str) -> Option<Self> {
         let plain = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
         if plain || key.len() > 64 {
             return None;
         }
-        Self::of(&key.to_uppercase().to_lowercase())
+        Self::of(dialect, &key.to_uppercase().to_lowercase())
     }
 
     pub(crate) fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(field, _)| *field == self).map_or("", |(_, name)| name)
+        let mut all = Self::CHAT.iter().chain(Self::MESSAGES);
+        all.find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }
 }
 
-/// Fields that pass through unread: OpenAI's documented ones, then the extras of vendors.
+/// Fields of Messages that pass through unread: the documented ones, those of betas among them (Anthropic API,
+/// "Create a message").
+const PASSED_IN_MESSAGES: &[&str] = &[
+    "stop_sequences",
+    "temperature",
+    "top_p",
+    "top_k",
+    "cache_control",
+    "service_tier",
+    "speed",
+    "inference_geo",
+    "container",
+    "diagnostics",
+    "mcp_servers",
+    "context_management",
+    "compaction",
+    "fallbacks",
+    "fallback_credit_token",
+    "thread",
+    "billing_policy",
+];
+
+/// Fields of Chat that pass through unread: OpenAI's documented ones, then the extras of vendors.
 const PASSED: &[&str] = &[
     "function_call",
     "tool_choice",
@@ -154,6 +207,9 @@ const PASSED: &[&str] = &[
 ];
 
 /// Whether a field that the gateway does not read is at least known.
-pub(crate) fn is_passed(key: &str) -> bool {
-    PASSED.contains(&key)
+pub(crate) fn is_passed(dialect: Dialect, key: &str) -> bool {
+    match dialect {
+        Dialect::Chat => PASSED.contains(&key),
+        Dialect::Messages => PASSED_IN_MESSAGES.contains(&key),
+    }
 }

@@ -50,7 +50,7 @@ fn read_message(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanEr
         let key = text(scanner.slice(&key)).unwrap_or_default();
         let is_list = scanner.peek()? == b'[';
         match &*key {
-            "content" if is_list => read_parts(scanner, seen)?,
+            "content" if is_list => read_parts(scanner, seen, true)?,
             "role" => {
                 let role = scanner.skip_value()?;
                 seen.assistant_last = text(scanner.slice(&role)).is_some_and(|role| role == "assistant");
@@ -63,12 +63,14 @@ fn read_message(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanEr
     Ok(())
 }
 
-fn read_parts(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanError> {
+/// Passes over a list of content parts. `nested`: a part may hold a list of its own (Messages: the images and
+/// documents of a `tool_result`), one level deep.
+fn read_parts(scanner: &mut Scanner<'_>, seen: &mut Seen, nested: bool) -> Result<(), ScanError> {
     let mut first = true;
     scanner.open_array()?;
     while scanner.next_element(&mut first)? {
         if scanner.peek()? == b'{' {
-            read_part(scanner, seen)?;
+            read_part(scanner, seen, nested)?;
         } else {
             scanner.skip_value()?;
         }
@@ -76,26 +78,34 @@ fn read_parts(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanErro
     Ok(())
 }
 
-fn read_part(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanError> {
+fn read_part(scanner: &mut Scanner<'_>, seen: &mut Seen, nested: bool) -> Result<(), ScanError> {
     let start = scanner.offset();
+    let before = (seen.media_bytes, seen.media_parts);
     let mut first = true;
     let mut media = false;
     scanner.open_object()?;
     while let Some(key) = scanner.next_key(&mut first)? {
         let key = text(scanner.slice(&key)).unwrap_or_default();
+        if nested && key == "content" && scanner.peek()? == b'[' {
+            read_parts(scanner, seen, false)?;
+            continue;
+        }
         let value = scanner.skip_value()?;
         if key == "type" {
             media = note_kind(&text(scanner.slice(&value)).unwrap_or_default(), seen);
         }
     }
     if media {
+        // What it holds is counted with it.
+        (seen.media_bytes, seen.media_parts) = before;
         seen.media_parts += 1;
         seen.media_bytes += (scanner.offset() - start) as u64;
     }
     Ok(())
 }
 
-/// Notes the kind of a content part; whether it is media. OpenAI's names, and those of vLLM and OpenRouter.
+/// Notes the kind of a content part; whether it is media. The names of OpenAI and Anthropic, and
+/// those of vLLM and OpenRouter.
 fn note_kind(kind: &str, seen: &mut Seen) -> bool {
     let need = match kind {
         "image_url" | "image" | "input_image" => &mut seen.images,

@@ -4,9 +4,10 @@ use super::{
     Envelope, EnvelopeError, Field, Limits, Member, Needs, Preferences, StreamOptions, Structured, fields,
     media, preferences,
 };
+use crate::dialect::Dialect;
 use crate::json::{ScanError, Scanner, Span, text};
 
-pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Envelope, EnvelopeError> {
+pub(super) fn read(dialect: Dialect, body: &[u8], limits: &Limits) -> Result<Envelope, EnvelopeError> {
     if body.len() > limits.max_bytes {
         return Err(EnvelopeError::TooLarge { limit: limits.max_bytes, actual: body.len() });
     }
@@ -14,12 +15,13 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Envelope, EnvelopeErr
         return Err(EnvelopeError::InvalidUtf8 { offset: error.valid_up_to() });
     }
     let mut reader = Reader {
+        dialect,
         scanner: Scanner::new(body, limits.max_depth),
         max_depth: limits.max_depth,
         found: Found::default(),
     };
     let inside = reader.members()?;
-    reader.found.into_envelope(inside)
+    reader.found.into_envelope(dialect, inside)
 }
 
 /// What the pass has found so far.
@@ -41,12 +43,13 @@ struct Found {
 }
 
 impl Found {
-    fn into_envelope(self, inside: usize) -> Result<Envelope, EnvelopeError> {
+    fn into_envelope(self, dialect: Dialect, inside: usize) -> Result<Envelope, EnvelopeError> {
         let model = self.model.ok_or(EnvelopeError::Missing { field: "model" })?;
         if !self.messages {
             return Err(EnvelopeError::Missing { field: "messages" });
         }
         Ok(Envelope {
+            dialect,
             members: self.members,
             member_count: self.count,
             inside,
@@ -65,6 +68,7 @@ impl Found {
 }
 
 struct Reader<'a> {
+    dialect: Dialect,
     scanner: Scanner<'a>,
     max_depth: usize,
     found: Found,
@@ -95,11 +99,12 @@ impl<'a> Reader<'a> {
         let index = self.found.count;
         self.found.count += 1;
         let name = text(self.scanner.slice(&key)).ok_or(EnvelopeError::NotJson { offset: key.start })?;
-        let Some(field) = Field::of(&name) else {
-            if let Some(meant) = Field::folded(&name) {
+        let Some(field) = Field::of(self.dialect, &name) else {
+            if let Some(meant) = Field::folded(self.dialect, &name) {
                 return Err(EnvelopeError::Misspelt { key: meant.name() });
             }
-            self.found.needs.unknown_fields = self.found.needs.unknown_fields || !fields::is_passed(&name);
+            self.found.needs.unknown_fields =
+                self.found.needs.unknown_fields || !fields::is_passed(self.dialect, &name);
             self.skip()?;
             return self.reach_separator();
         };
@@ -157,6 +162,7 @@ impl<'a> Reader<'a> {
             Field::PromptCacheKey => found.affinity[0] = name(json),
             Field::SafetyIdentifier => found.affinity[1] = name(json),
             Field::User => found.affinity[2] = name(json),
+            Field::Metadata => found.affinity[2] = word_in(json, "user_id").filter(|id| !id.is_empty()),
             _ => self.take_need(field, json)?,
         }
         Ok(())
@@ -181,6 +187,15 @@ impl<'a> Reader<'a> {
             Field::TopLogprobs => needs.logprobs |= json != b"0",
             Field::Modalities => needs.audio_out |= names_audio(json),
             Field::Audio => needs.audio_out = true,
+            Field::System => {
+                if !matches!(json.first(), Some(b'"' | b'[')) {
+                    return Err(wrong(field, "a string or an array"));
+                }
+                self.found.tokens += (json.len() as u64).div_ceil(4);
+            }
+            Field::OutputConfig => needs.structured = needs.structured.or_else(|| output_format(json)),
+            Field::OutputFormat => needs.structured = needs.structured.or_else(|| format_of(json)),
+            Field::ToolChoice if forbids_parallel_tools(json) => needs.parallel_tools = Some(false),
             _ => {}
         }
         Ok(())
@@ -285,6 +300,19 @@ fn structured(json: &[u8]) -> Result<Option<Structured>, EnvelopeError> {
         _ if !json.starts_with(b"{") => return Err(wrong(Field::ResponseFormat, "an object")),
         _ => None,
     })
+}
+
+/// `output_config`: the format in it. (A stricter reading is the provider's.)
+fn output_format(json: &[u8]) -> Option<Structured> {
+    member_of(json, "format").and_then(format_of)
+}
+
+fn format_of(json: &[u8]) -> Option<Structured> {
+    word_in(json, "type").is_some_and(|kind| kind == "json_schema").then_some(Structured::JsonSchema)
+}
+
+fn forbids_parallel_tools(json: &[u8]) -> bool {
+    member_of(json, "disable_parallel_tool_use").is_some_and(|flag| flag == b"true")
 }
 
 /// The extras `reasoning` (`{enabled, effort, max_tokens}`) and `thinking` (`{type}`); other values ask for it.

@@ -1,4 +1,4 @@
-//! Errors in the `chat` dialect, for clients.
+//! Errors for clients, in their dialect.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
@@ -74,4 +74,46 @@ pub fn chat_error_event(view: &ErrorView<'_>, pointsman: Option<&Value>) -> Byte
     out.put_slice(&body);
     out.put_slice(b"\n\n");
     out.freeze()
+}
+
+/// The members of an Anthropic error: `type` and `message`, and what else the provider's error object held
+/// (`details` above all). It has no `param` and no `code`.
+struct MessagesError<'v, 'a>(&'v ErrorView<'a>);
+
+impl Serialize for MessagesError<'_, '_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", self.0.kind.unwrap_or("api_error"))?;
+        map.serialize_entry("message", self.0.message)?;
+        for (key, value) in self.0.extra.into_iter().flatten() {
+            if !matches!(key.as_str(), "message" | "type") {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct MessagesBody<'b, 'v, 'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: MessagesError<'v, 'a>,
+    request_id: Option<&'b str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointsman: Option<&'b Value>,
+}
+
+/// The body of an error answer in the `messages` dialect (Anthropic API, "Errors"):
+/// `{"type": "error", "error": {"type", "message"}, "request_id", "pointsman"}`.
+#[must_use]
+pub fn messages_error_body(
+    view: &ErrorView<'_>,
+    request_id: Option<&str>,
+    pointsman: Option<&Value>,
+) -> Vec<u8> {
+    let body = MessagesBody { kind: "error", error: MessagesError(view), request_id, pointsman };
+    // Strings and JSON values always serialise; the constant only satisfies the type.
+    serde_json::to_vec(&body)
+        .unwrap_or_else(|_| br#"{"type":"error","error":{"type":"api_error","message":""}}"#.to_vec())
 }

@@ -19,6 +19,7 @@ fn each_provider_has_one_row_under_its_name() {
         "groq",
         "deepseek",
         "mistral",
+        "anthropic",
     ];
     assert_eq!(names, expected);
     for name in names {
@@ -75,7 +76,9 @@ fn azure_has_deployments_in_the_path_with_an_api_version_and_v1_without() {
 fn a_key_goes_into_the_header_that_the_provider_reads() {
     let azure = provider("azure").unwrap().auth;
     assert_eq!((azure.header(), azure.prefix()), ("api-key", ""));
-    for other in providers().iter().filter(|provider| provider.name != "azure") {
+    let anthropic = provider("anthropic").unwrap().auth;
+    assert_eq!((anthropic.header(), anthropic.prefix()), ("x-api-key", ""));
+    for other in providers().iter().filter(|provider| !["azure", "anthropic"].contains(&provider.name)) {
         assert_eq!(other.auth, AuthScheme::Bearer, "{}", other.name);
         assert_eq!((other.auth.header(), other.auth.prefix()), ("authorization", "Bearer "));
     }

@@ -1,0 +1,183 @@
+//! What differs between the dialects that clients speak, so that everything else can be one path.
+//!
+//! A dialect is chosen by the path of a request and holds for its answer too. What reads and writes the bodies
+//! is [`crate::chat`] and [`crate::messages`]; here one value selects between them.
+
+mod answer;
+mod fault;
+mod gather;
+mod tap;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::Value;
+
+use crate::error::{self, ErrorView};
+use crate::sse::write_event;
+use crate::{chat, messages};
+
+pub use answer::check_answer;
+pub use fault::{Fault, Said};
+pub use gather::Gather;
+pub use tap::{ChunkFacts, ChunkKind, StreamTap};
+
+/// The language of a request and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// OpenAI Chat Completions.
+    Chat,
+    /// Anthropic Messages.
+    Messages,
+}
+
+impl Dialect {
+    /// All dialects.
+    pub const ALL: [Self; 2] = [Self::Chat, Self::Messages];
+
+    /// Its name in records, metrics and `explain`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Messages => "messages",
+        }
+    }
+
+    /// A sign of life that every official SDK's parser takes. `started`: the client has got `message_start`
+    /// already; before it an event would be the first of the stream, which must be `message_start`.
+    #[must_use]
+    pub fn heartbeat(self, started: bool) -> &'static [u8] {
+        match (self, started) {
+            (Self::Messages, true) => b"event: ping\ndata: {\"type\":\"ping\"}\n\n",
+            _ => b": ping\n\n",
+        }
+    }
+
+    /// The end of a complete stream, if the provider's own end did not come: `[DONE]`, or `message_stop`.
+    #[must_use]
+    pub fn end_event(self) -> &'static [u8] {
+        match self {
+            Self::Chat => chat::done_event(),
+            Self::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+        }
+    }
+
+    /// Appends one event for the client with the provider's own data. The SDKs for Messages skip events without
+    /// a name, so there the name is that of the data's `type`, else the one that the provider gave.
+    pub fn write_event(self, out: &mut BytesMut, name: Option<&[u8]>, data: &[u8]) {
+        match self {
+            Self::Chat => write_event(out, None, data),
+            Self::Messages => {
+                let kind = messages::event_kind(data);
+                write_event(out, kind.as_deref().map(str::as_bytes).or(name), data);
+            }
+        }
+    }
+
+    /// The event with a `pointsman` object of this JSON added, or `None` if this event cannot carry it: for
+    /// Chat any JSON object can, for Messages `message_start` alone, inside its `message`. Its other bytes stay.
+    #[must_use]
+    pub fn disclosed(self, data: &[u8], pointsman_json: &str) -> Option<Bytes> {
+        match self {
+            Self::Chat => {
+                data.trim_ascii().starts_with(b"{").then(|| chat::add_disclosure(data, pointsman_json))
+            }
+            Self::Messages => messages::add_disclosure(data, pointsman_json),
+        }
+    }
+
+    /// The body of an error answer.
+    #[must_use]
+    pub fn error_body(
+        self,
+        view: &ErrorView<'_>,
+        request_id: Option<&str>,
+        pointsman: Option<&Value>,
+    ) -> Vec<u8> {
+        match self {
+            Self::Chat => error::chat_error_body(view, pointsman),
+            Self::Messages => error::messages_error_body(view, request_id, pointsman),
+        }
+    }
+
+    /// The same as the last event of a stream. Nothing may follow it.
+    #[must_use]
+    pub fn error_event(
+        self,
+        view: &ErrorView<'_>,
+        request_id: Option<&str>,
+        pointsman: Option<&Value>,
+    ) -> Bytes {
+        match self {
+            Self::Chat => error::chat_error_event(view, pointsman),
+            Self::Messages => {
+                let mut out = BytesMut::new();
+                write_event(&mut out, Some(b"error"), &self.error_body(view, request_id, pointsman));
+                out.freeze()
+            }
+        }
+    }
+
+    /// The `type` of an error that a provider reported with this status, for the client. Chat keeps the
+    /// provider's word. Messages has a closed set (Anthropic API, "Errors"); SDKs choose classes by it, so a word
+    /// from outside of it becomes the one for the status.
+    #[must_use]
+    pub fn error_kind(self, provider: Option<&str>, status: u16) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Chat => provider.map(|kind| Cow::Owned(kind.to_owned())),
+            Self::Messages => Some(Cow::Borrowed(messages::error_kind(provider, status))),
+        }
+    }
+
+    /// What a fault of this kind is called: status, type and code.
+    #[must_use]
+    pub fn says(self, fault: Fault) -> Said {
+        fault::said(self, fault)
+    }
+
+    /// The request headers of a client that reach a provider unchanged, lower-case. Values of a list may come in
+    /// several headers; all are meant.
+    #[must_use]
+    pub fn forwarded_headers(self) -> &'static [&'static str] {
+        match self {
+            Self::Chat => &["openai-beta"],
+            Self::Messages => &["anthropic-version", "anthropic-beta"],
+        }
+    }
+
+    /// Whether a response header of the answering provider, by its lower-case name, reaches the client: what it
+    /// says about its rate limits.
+    #[must_use]
+    pub fn copies_header(self, name: &str) -> bool {
+        ["x-ratelimit-", "anthropic-ratelimit-"].iter().any(|prefix| name.starts_with(prefix))
+    }
+
+    /// The response headers in which a provider names the call, lower-case, the likeliest first.
+    #[must_use]
+    pub fn upstream_request_ids(self) -> &'static [&'static str] {
+        match self {
+            Self::Chat => &["x-request-id", "apim-request-id"],
+            Self::Messages => &["request-id", "x-request-id"],
+        }
+    }
+
+    /// The response headers in which a client's SDK looks for the request id, lower-case.
+    #[must_use]
+    pub fn client_request_ids(self) -> &'static [&'static str] {
+        match self {
+            Self::Chat => &["x-request-id"],
+            Self::Messages => &["x-request-id", "request-id"],
+        }
+    }
+
+    /// The path of a call below a base URL that has a version in it.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/chat/completions",
+            Self::Messages => "/messages",
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! A plain answer: is it one?
+
+use super::Dialect;
+use crate::chat::{BadCompletion, CompletionFacts, check_completion};
+use crate::messages::check_message;
+
+/// Checks the body of a plain answer with a success status.
+///
+/// # Errors
+/// [`BadCompletion`] if it is no answer.
+pub fn check_answer(dialect: Dialect, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+    match dialect {
+        Dialect::Chat => check_completion(body),
+        Dialect::Messages => check_message(body),
+    }
+}

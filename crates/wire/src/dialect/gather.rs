@@ -1,0 +1,58 @@
+//! A plain answer gathered from a provider's stream, in either dialect.
+
+use bytes::Bytes;
+
+use super::Dialect;
+use crate::chat::{self, GatherError, Usage};
+use crate::messages;
+
+/// Collects a stream into the plain answer of its dialect.
+#[derive(Debug)]
+pub enum Gather {
+    /// Into a `chat.completion`.
+    Chat(chat::Gather),
+    /// Into a `message`.
+    Messages(messages::Gather),
+}
+
+impl Gather {
+    /// Collects at most about `max_bytes` of answer.
+    #[must_use]
+    pub fn new(dialect: Dialect, max_bytes: usize) -> Self {
+        match dialect {
+            Dialect::Chat => Self::Chat(chat::Gather::new(max_bytes)),
+            Dialect::Messages => Self::Messages(messages::Gather::new(max_bytes)),
+        }
+    }
+
+    /// The last token counts seen.
+    #[must_use]
+    pub fn usage(&self) -> Option<&Usage> {
+        match self {
+            Self::Chat(gather) => gather.usage(),
+            Self::Messages(gather) => gather.usage(),
+        }
+    }
+
+    /// Takes one event in: the name that stood in its `event:` field, and its data.
+    ///
+    /// # Errors
+    /// [`GatherError`]; the stream is then of no use.
+    pub fn event(&mut self, name: Option<&[u8]>, data: &[u8]) -> Result<(), GatherError> {
+        match self {
+            Self::Chat(gather) => gather.event(data),
+            Self::Messages(gather) => gather.event(name, data),
+        }
+    }
+
+    /// The answer as JSON.
+    ///
+    /// # Errors
+    /// [`GatherError`] if the stream was no complete answer.
+    pub fn finish(self) -> Result<Bytes, GatherError> {
+        match self {
+            Self::Chat(gather) => gather.finish(),
+            Self::Messages(gather) => gather.finish(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The tap over a stream, in either dialect.
+
+use crate::chat::{self, Usage};
+use crate::error::UpstreamError;
+use crate::messages;
+
+use super::Dialect;
+
+/// What an event of a stream is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChunkKind {
+    /// Nothing that a reader would see: a role, an empty delta, a ping, no choices, usage, filter results.
+    Preamble,
+    /// Text, reasoning, a refusal, a tool call, audio: the attempt commits with it.
+    Output,
+    /// A finish reason and no output. (With output the kind is `Output` and [`ChunkFacts::finish`] is set.)
+    Finish,
+    /// The end of the stream: `[DONE]`, `message_stop`.
+    Done,
+    /// The provider reports an error.
+    Error(UpstreamError),
+    /// No JSON object, or one whose structure is not a chunk's.
+    Malformed,
+}
+
+/// What one event told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChunkFacts {
+    /// What the event is.
+    pub kind: ChunkKind,
+    /// It carries a finish reason.
+    pub finish: bool,
+    /// Token counts, if it carries them. The last ones of a stream hold.
+    pub usage: Option<Usage>,
+    /// It carries usage and no choice: a client that did not ask for usage must not get it. Never so in Messages.
+    pub usage_only: bool,
+    /// The provider's model name, in the first event that has one.
+    pub model: Option<String>,
+    /// An estimate of the output tokens in this event.
+    pub output_tokens_estimate: u32,
+    /// It is malformed, and the rest of the answer is worth having without it: it stood in the middle of plain
+    /// text, not in a tool call, signed thinking or the frame of the stream.
+    pub expendable: bool,
+}
+
+impl ChunkFacts {
+    pub(crate) fn of(kind: ChunkKind) -> Self {
+        Self {
+            kind,
+            finish: false,
+            usage: None,
+            usage_only: false,
+            model: None,
+            output_tokens_estimate: 0,
+            expendable: false,
+        }
+    }
+}
+
+/// The state of one stream that is being watched while its bytes pass by.
+#[derive(Debug)]
+pub enum StreamTap {
+    /// A Chat Completions stream.
+    Chat(chat::StreamDecoder),
+    /// A Messages stream.
+    Messages(messages::StreamDecoder),
+}
+
+macro_rules! of_either {
+    ($self:ident, $tap:ident => $value:expr) => {
+        match $self {
+            Self::Chat($tap) => $value,
+            Self::Messages($tap) => $value,
+        }
+    };
+}
+
+impl StreamTap {
+    /// A tap for one stream.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Chat => Self::Chat(chat::StreamDecoder::new()),
+            Dialect::Messages => Self::Messages(messages::StreamDecoder::new()),
+        }
+    }
+
+    /// The stream's dialect.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        match self {
+            Self::Chat(_) => Dialect::Chat,
+            Self::Messages(_) => Dialect::Messages,
+        }
+    }
+
+    /// Looks at one event: the name that stood in its `event:` field, and its data.
+    pub fn event(&mut self, name: Option<&[u8]>, data: &[u8]) -> ChunkFacts {
+        match self {
+            Self::Chat(tap) => tap.event(data),
+            Self::Messages(tap) => tap.event(name, data),
+        }
+    }
+
+    /// The answer has its finish reason (Chat: each choice that was seen has); only the end and usage may follow.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        of_either!(self, tap => tap.finished())
+    }
+
+    /// The end of the stream was seen.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        of_either!(self, tap => tap.done())
+    }
+
+    /// A tool call has begun and is not complete.
+    #[must_use]
+    pub fn tool_call_open(&self) -> bool {
+        of_either!(self, tap => tap.tool_call_open())
+    }
+
+    /// A tool call was seen.
+    #[must_use]
+    pub fn tool_calls_seen(&self) -> bool {
+        of_either!(self, tap => tap.tool_calls_seen())
+    }
+
+    /// The last token counts seen.
+    #[must_use]
+    pub fn usage(&self) -> Option<&Usage> {
+        of_either!(self, tap => tap.usage())
+    }
+
+    /// The provider's model name.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        of_either!(self, tap => tap.model())
+    }
+
+    /// How many events were malformed.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        of_either!(self, tap => tap.malformed())
+    }
+
+    /// How much output there was, in bytes as they stand in the JSON.
+    #[must_use]
+    pub fn output_chars(&self) -> u64 {
+        of_either!(self, tap => tap.output_chars())
+    }
+}
