@@ -34,6 +34,8 @@ const EVENTS_KEPT: usize = 4_096;
 const WILDCARD_LANES: usize = 1_024;
 /// An upstream model with a longer name, in bytes, has no lane of its own at a wildcard target.
 const LONGEST_MODEL: usize = 256;
+/// When there are too many, the lane of a model that nobody asked for in this time may be forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How soon to look again at a target that is full of requests or warming up.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -57,6 +59,14 @@ struct Lane {
     wildcard: bool,
     /// All models of a wildcard target: what one of them meets says nothing of the others.
     any_model: bool,
+}
+
+/// The lane of one model of a wildcard target.
+#[derive(Clone, Copy, Debug)]
+struct NamedLane {
+    lane: LaneIndex,
+    /// When it was last asked for.
+    used: Instant,
 }
 
 impl Lane {
@@ -224,7 +234,9 @@ pub struct Fleet {
     domains: Vec<Domain>,
     by_name: BTreeMap<(DomainKind, String), DomainIndex>,
     lanes: Vec<Lane>,
-    wildcard_lanes: BTreeMap<(String, String), LaneIndex>,
+    wildcard_lanes: BTreeMap<(String, String), NamedLane>,
+    /// Domains of forgotten lanes.
+    free: Vec<DomainIndex>,
     targets: Vec<TargetState>,
     target_by_name: BTreeMap<String, usize>,
     sequence: u64,

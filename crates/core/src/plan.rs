@@ -220,7 +220,7 @@ fn candidate(
 ) -> Option<Candidate> {
     let upstream_model =
         models.upstream.as_ref().or(target.upstream_model.as_ref()).unwrap_or(&models.model).clone();
-    let lane = planner.fleet.lane(planner.catalog, planner.bindings, index, &upstream_model)?;
+    let lane = planner.fleet.lane(planner.catalog, planner.bindings, index, &upstream_model, planner.now)?;
     Some(Candidate {
         target: index,
         lane,

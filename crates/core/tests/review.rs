@@ -6,10 +6,11 @@ mod world;
 use std::collections::BTreeSet;
 
 use pointsman_core::controller::{Cause, Event};
+use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_core::kind::FailureKind::{self, *};
 use pointsman_core::kind::{Phase, Terminal};
 use pointsman_core::request::Request;
-use world::{World, failed, overloaded, target};
+use world::{World, failed, overloaded, secs, target};
 
 /// A and B of one model fail one after the other.
 fn both(first: FailureKind, second: FailureKind) -> (World, world::Run) {
@@ -62,7 +63,7 @@ fn a_request_that_is_wrong_in_itself_is_not_told_when_to_come_back() {
     // A is throttled, so that a time of recovery is known.
     let run = world.play(|name| {
         Some(match name {
-            "A" => world::rate_limit(world::secs(60)),
+            "A" => world::rate_limit(secs(60)),
             _ => failed(InvalidRequest),
         })
     });
@@ -122,4 +123,74 @@ fn who_is_told_of_a_spent_quota_or_of_time_is_not_told_when_to_come_back() {
         let run = world.play(|_| Some(failed(kind)));
         assert_eq!((run.stop().cause, run.stop().retry_after), (cause, None));
     }
+}
+
+/// A request for this model of the wildcard target W, given up at once.
+fn ask(world: &mut World, model: &str) {
+    let request = world.request_for(&format!("provider-W/{model}"));
+    let mut run = world.start(request);
+    run.step(world, Event::ClientGone);
+}
+
+fn has_lane(world: &World, model: &str) -> bool {
+    let name = format!("W/{model}");
+    world.fleet.domains(world.now).iter().any(|d| d.kind == DomainKind::Target && d.name == name)
+}
+
+#[test]
+fn nobody_fills_the_table_of_models_for_good() {
+    let mut world = World::with("A", |c| c.targets.push(target("W", None)));
+    for number in 0..1_100 {
+        ask(&mut world, &format!("made-up-{number}"));
+    }
+    ask(&mut world, "real");
+    assert!(!has_lane(&world, "real"), "it is full of models that were asked for just now");
+    let domains = world.fleet.domains(world.now).len();
+    // One that is in use stays, with what is known of it.
+    let request = world.request_for("provider-W/made-up-0");
+    let mut run = world.start(request);
+    run.fail(&mut world, failed(ModelNotFound));
+    world.pass(secs(59));
+    ask(&mut world, "made-up-0");
+    world.pass(secs(2));
+    for number in 0..20 {
+        ask(&mut world, &format!("real-{number}"));
+        assert!(has_lane(&world, &format!("real-{number}")));
+    }
+    assert!(has_lane(&world, "made-up-0"));
+    assert!(!has_lane(&world, "made-up-1"));
+    assert_eq!(world.state("W", DomainKind::Endpoint), DomainState::Closed);
+    assert_eq!(world.fleet.domains(world.now).len(), domains, "the table does not grow");
+    assert!(
+        world
+            .fleet
+            .domains(world.now)
+            .iter()
+            .filter(|d| d.name.starts_with("W/real"))
+            .all(|d| { d.state == DomainState::Closed && d.isolated.is_none() })
+    );
+}
+
+#[test]
+fn what_was_under_way_on_a_forgotten_lane_says_nothing_of_the_next() {
+    let mut world = World::with("A", |c| c.targets.push(target("W", None)));
+    let mut runs: Vec<world::Run> = (0..3)
+        .map(|_| {
+            let request = world.request_for("provider-W/old");
+            world.start(request)
+        })
+        .collect();
+    world.pass(secs(1));
+    for number in 1..1_024 {
+        ask(&mut world, &format!("made-up-{number}"));
+    }
+    world.pass(secs(61));
+    ask(&mut world, "new");
+    assert!(has_lane(&world, "new") && !has_lane(&world, "old"));
+    for run in &mut runs {
+        run.fail(&mut world, failed(BadResponse));
+    }
+    let new = world.fleet.domains(world.now).into_iter().find(|d| d.name == "W/new").unwrap();
+    assert_eq!((new.state, new.failures_in_a_row), (DomainState::Closed, 0));
+    assert_eq!(world.in_flight(), 0);
 }

@@ -3,8 +3,8 @@
 use alloc::format;
 
 use super::{
-    BTreeMap, Catalog, Domain, DomainIndex, DomainKind, Fleet, LONGEST_MODEL, Lane, LaneIndex, String,
-    Target, TargetIndex, TargetState, Vec, WILDCARD_LANES,
+    BTreeMap, Catalog, Domain, DomainIndex, DomainKind, FORGOTTEN_AFTER, Fleet, Instant, LONGEST_MODEL, Lane,
+    LaneIndex, NamedLane, String, Target, TargetIndex, TargetState, Vec, WILDCARD_LANES,
 };
 
 /// The lanes of one catalog's targets. Keep it with the catalog that it was made from.
@@ -20,14 +20,14 @@ impl Fleet {
         self.bound += 1;
         let lanes = catalog.targets.iter().map(|target| {
             let upstream = target.upstream_model.as_deref().or(target.model.as_deref()).unwrap_or("*");
-            self.make_lane(target, upstream, "")
+            self.make_lane(target, upstream, "", None)
         });
         let bindings = Bindings { lanes: lanes.collect() };
         let wildcards = catalog.targets.iter().filter(|t| t.model.is_none()).map(Target::identity_key);
         for key in wildcards {
             let lanes =
                 self.wildcard_lanes.range((key.clone(), String::new())..).take_while(|((k, _), _)| *k == key);
-            for lane in lanes.map(|(_, lane)| *lane).collect::<Vec<_>>() {
+            for lane in lanes.map(|(_, named)| named.lane).collect::<Vec<_>>() {
                 self.keep_in_view(lane);
             }
         }
@@ -35,13 +35,14 @@ impl Fleet {
     }
 
     /// The lane of a target for this upstream model. Only a wildcard target has more than one; their number is bounded,
-    /// beyond it models share the target's own.
+    /// when none was idle for long enough to be forgotten, models beyond it share the target's own.
     pub fn lane(
         &mut self,
         catalog: &Catalog,
         bindings: &Bindings,
         index: TargetIndex,
         upstream_model: &str,
+        now: Instant,
     ) -> Option<LaneIndex> {
         let target = catalog.target(index)?;
         let own = *bindings.lanes.get(index.0)?;
@@ -49,19 +50,55 @@ impl Fleet {
             return Some(own);
         }
         let key = (target.identity_key(), String::from(upstream_model));
-        if let Some(lane) = self.wildcard_lanes.get(&key) {
-            return Some(*lane);
+        if let Some(named) = self.wildcard_lanes.get_mut(&key) {
+            named.used = now;
+            return Some(named.lane);
         }
         // Names come from clients: neither their number nor their length may grow what is kept.
-        if self.wildcard_lanes.len() >= WILDCARD_LANES || upstream_model.len() > LONGEST_MODEL {
+        if upstream_model.len() > LONGEST_MODEL {
             return Some(own);
         }
-        let lane = self.make_lane(target, upstream_model, &format!("/{upstream_model}"));
-        self.wildcard_lanes.insert(key, lane);
+        let full = self.wildcard_lanes.len() >= WILDCARD_LANES;
+        let freed = if full { self.forget_idlest(now) } else { None };
+        if full && freed.is_none() {
+            return Some(own);
+        }
+        let lane = self.make_lane(target, upstream_model, &format!("/{upstream_model}"), freed);
+        self.wildcard_lanes.insert(key, NamedLane { lane, used: now });
         Some(lane)
     }
 
-    fn make_lane(&mut self, target: &Target, upstream_model: &str, suffix: &str) -> LaneIndex {
+    /// Frees the lane of the model that was asked for least recently, unless that is not long ago: nobody may fill the
+    /// table for good. What is still under way on it ends in an older epoch and changes nothing.
+    fn forget_idlest(&mut self, now: Instant) -> Option<LaneIndex> {
+        let (key, idlest) = self.wildcard_lanes.iter().min_by_key(|(_, named)| named.used)?;
+        if now.since(idlest.used) < FORGOTTEN_AFTER {
+            return None;
+        }
+        let (key, place) = (key.clone(), idlest.lane);
+        self.wildcard_lanes.remove(&key);
+        let lane = self.lanes.get(place.0)?.clone();
+        for index in [lane.rate, lane.target].into_iter().chain(lane.capabilities) {
+            let others = self.lanes.iter().enumerate().filter(|(other, _)| *other != place.0);
+            if !others.flat_map(|(_, other)| other.domains()).any(|other| other == index) {
+                self.by_name.retain(|_, named| *named != index);
+                self.free.push(index);
+                // Out of view until it is something else.
+                if let Some(domain) = self.domains.get_mut(index.0) {
+                    domain.bound = 0;
+                }
+            }
+        }
+        Some(place)
+    }
+
+    fn make_lane(
+        &mut self,
+        target: &Target,
+        upstream_model: &str,
+        suffix: &str,
+        freed: Option<LaneIndex>,
+    ) -> LaneIndex {
         let name = format!("{}{suffix}", target.name);
         let key = format!("{name}#{}", target.identity);
         let capability = |fleet: &mut Self, word: &str| {
@@ -90,9 +127,10 @@ impl Fleet {
         };
         // A reload that changes nothing about a target must not grow the table.
         let known = self.lanes.iter().position(|known| *known == lane);
-        let place = known.unwrap_or(self.lanes.len());
-        if known.is_none() {
-            self.lanes.push(lane);
+        let place = known.or_else(|| freed.map(|freed| freed.0)).unwrap_or(self.lanes.len());
+        match self.lanes.get_mut(place) {
+            Some(reused) => *reused = lane,
+            None => self.lanes.push(lane),
         }
         self.keep_in_view(LaneIndex(place));
         LaneIndex(place)
@@ -111,6 +149,15 @@ impl Fleet {
     fn find_or_make(&mut self, kind: DomainKind, key: String, name: String) -> DomainIndex {
         if let Some(index) = self.by_name.get(&(kind, key.clone())) {
             return *index;
+        }
+        if let Some(index) = self.free.pop()
+            && let Some(domain) = self.domains.get_mut(index.0)
+        {
+            domain.reset();
+            let breaker = core::mem::take(&mut domain.breaker);
+            *domain = Domain { breaker, ..Domain::new(kind, name) };
+            self.by_name.insert((kind, key), index);
+            return index;
         }
         let index = DomainIndex(self.domains.len());
         self.domains.push(Domain::new(kind, name));

@@ -88,6 +88,7 @@ fn candidate_row(
         &snapshot.bindings,
         candidate.target,
         &candidate.upstream_model,
+        now,
     )?;
     let call = Call { lane, ..candidate.call(request, false) };
     let health = health(fleet, &target.name, &call, now);
@@ -117,7 +118,7 @@ fn excluded_row(
     let choice = request.models.get(excluded.choice)?;
     let upstream_model = choice.upstream.as_ref().or(target.upstream_model.as_ref()).unwrap_or(&choice.model);
     let call = Call {
-        lane: fleet.lane(catalog, &snapshot.bindings, excluded.target, upstream_model)?,
+        lane: fleet.lane(catalog, &snapshot.bindings, excluded.target, upstream_model, now)?,
         capability: request.needs.capability(),
         request: request.id,
         estimated_tokens: request.estimated_tokens(),
