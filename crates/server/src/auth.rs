@@ -14,7 +14,8 @@ use crate::snapshot::Snapshot;
 
 /// A longer one is no key of ours, and is not even hashed.
 const LONGEST_KEY: usize = 1_024;
-const CALLER_KEY_PREFIX: &str = "x-pointsman-provider-key-";
+/// Begins the names of headers that bring a credential of the caller's own.
+pub(crate) const CALLER_KEY_PREFIX: &str = "x-pointsman-provider-key-";
 
 /// Who is calling. There is no default: every error is a refusal.
 #[derive(Clone, Debug)]

@@ -11,7 +11,9 @@ use pointsman_core::request::{
 use pointsman_core::target::{Catalog, Governance, Price, StructuredOutput};
 use pointsman_wire::envelope::{DataCollection, Envelope, Sort, Structured};
 
+use crate::auth::CALLER_KEY_PREFIX;
 use crate::fail::ApiError;
+use crate::guard::HOP_HEADER;
 
 type Refusal = Box<ApiError>;
 
@@ -24,7 +26,7 @@ pub(crate) fn request(
     caller_keys: std::collections::BTreeSet<String>,
     catalog: &Catalog,
 ) -> Result<Request, Refusal> {
-    not_built_yet(headers)?;
+    all_known(headers)?;
     let Resolved { route, models, mut governance } = resolved;
     narrow(&mut governance, envelope, headers)?;
     let is_route = route.is_some();
@@ -45,12 +47,32 @@ pub(crate) fn request(
     })
 }
 
-fn not_built_yet(headers: &HeaderMap) -> Result<(), Refusal> {
-    let names = ["x-pointsman-operation", "x-pointsman-resume-of", "idempotency-key"];
-    match names.iter().find(|name| headers.contains_key(**name)) {
+const KNOWN: [&str; 7] = [
+    "x-pointsman-deadline-ms",
+    HOP_HEADER,
+    "x-pointsman-max-attempts",
+    "x-pointsman-reroute",
+    "x-pointsman-side-effects",
+    "x-pointsman-strategy",
+    "x-pointsman-tags",
+];
+const NOT_BUILT: [&str; 3] = ["x-pointsman-operation", "x-pointsman-resume-of", "idempotency-key"];
+
+/// Nothing that was meant for the gateway is passed over: a misspelt wish may be one about where data goes.
+fn all_known(headers: &HeaderMap) -> Result<(), Refusal> {
+    if let Some(name) = NOT_BUILT.iter().find(|name| headers.contains_key(**name)) {
+        let message = format!("the header {name} is not built yet: send the request without it");
+        return Err(ApiError::bad_request(&message, None));
+    }
+    let mut ours =
+        headers.keys().map(http::HeaderName::as_str).filter(|name| name.starts_with("x-pointsman-"));
+    let unknown = |name: &&str| !KNOWN.contains(name) && !name.starts_with(CALLER_KEY_PREFIX);
+    match ours.find(unknown) {
         Some(name) => {
-            let message = format!("the header {name} is not built yet: send the request without it");
-            Err(ApiError::bad_request(&message, None))
+            let close = pointsman_config::nearest(name, KNOWN);
+            let hint = close.first().map_or(String::new(), |close| format!(", did you mean {close}?"));
+            let name: String = name.chars().take(80).collect();
+            Err(ApiError::bad_request(&format!("there is no header {name}{hint}"), None))
         }
         None => Ok(()),
     }

@@ -275,3 +275,23 @@ async fn a_client_that_reads_slowly_and_steadily_gets_everything() {
     let text = String::from_utf8(taken).unwrap();
     assert!(text.contains(&word) && text.ends_with("data: [DONE]\n\n"));
 }
+
+/// A provider that gives up on a stream which the client held up for long is not to blame.
+#[tokio::test]
+async fn a_stream_that_breaks_after_the_client_held_it_up_blames_nobody() {
+    let world = gateway("", &[""], "").await;
+    world.sim(0).set(flood());
+    // Its small window is full at once, however busy this machine is.
+    let mut client = Http2::with_window(&world, 64 << 10).await;
+    let answer = client.post(&chat("gpt-4o", true)).await.unwrap();
+    waits_for_the_client(&world).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.sim(0).close_connections();
+    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    let last = text.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty()).unwrap();
+    assert!(last.starts_with(b"data: {\"error\""), "{:?}", String::from_utf8_lossy(last));
+    drop(client);
+    world.everything_is_back().await;
+    assert_eq!(world.record().await.terminal, "partial");
+    world.nobody_is_blamed();
+}

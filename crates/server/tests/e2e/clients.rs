@@ -162,13 +162,15 @@ impl Raw {
     /// Reads until this has been seen, and gives everything so far.
     pub async fn until(&mut self, what: &str) -> String {
         let reading = async {
+            let mut searched = 0_usize;
             loop {
-                let text = String::from_utf8_lossy(&self.seen).into_owned();
-                if text.contains(what) {
-                    return text;
+                let from = searched.saturating_sub(what.len());
+                if String::from_utf8_lossy(&self.seen[from..]).contains(what) {
+                    return String::from_utf8_lossy(&self.seen).into_owned();
                 }
+                searched = self.seen.len();
                 let read = self.stream.read_buf(&mut self.seen).await.unwrap();
-                assert!(read > 0, "the connection was closed before {what:?}: {text}");
+                assert!(read > 0, "closed before {what:?}: {}", String::from_utf8_lossy(&self.seen));
             }
         };
         timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("{what:?} did not come"))
