@@ -4,9 +4,11 @@
 //!
 //! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`mod@test`]).
 //! - `tidy`: the rules that no compiler checks ([`tidy`]).
+//! - `bench [--quick] [--json FILE]`: what the gateway costs, beside a direct connection and nginx ([`bench`]).
 //! - `deny`: licences, sources and banned crates ([`policy`]).
 //! - `ci`: the gate, `.ci/run`.
 
+mod bench;
 mod outcome;
 mod policy;
 mod process;
@@ -25,6 +27,8 @@ usage: cargo xtask <verb>
   test [--fast] [FILTER]  run every test: tidy, the workspace, doc tests, the client SDK suites
                           --fast leaves out doc tests and SDK suites; FILTER keeps tests whose name contains it
   tidy                    check the rules that no compiler checks
+  bench [--quick] [--json FILE]
+                          measure what the gateway costs, beside a direct connection and nginx
   deny                    check licences, sources and banned crates
   ci                      run the gate, .ci/run";
 
@@ -50,6 +54,7 @@ fn run(arguments: &[String]) -> Result<bool> {
     match verb.as_str() {
         "test" => test::run(&root, &test::Options::parse(rest)?),
         "tidy" => alone(rest).and_then(|()| tidy::run(&root)),
+        "bench" => bench::run(&root, rest),
         "deny" => alone(rest).and_then(|()| policy::run(&root)),
         "ci" => alone(rest).and_then(|()| gate(&root)),
         "help" | "--help" | "-h" => {
