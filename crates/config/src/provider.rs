@@ -9,21 +9,34 @@ pub(crate) struct Provider {
     pub(crate) base_url: Option<&'static str>,
     /// The environment variable of its credential; `None` for servers that usually ask for none.
     pub(crate) key_variable: Option<&'static str>,
+    /// The wire formats that it speaks.
+    pub(crate) dialects: &'static [&'static str],
     /// Whether its stream carries everything that a plain answer does.
     pub(crate) stream_carries_everything: bool,
 }
+
+const CHAT: &[&str] = &["chat"];
+/// Self-hosted servers serve Anthropic's Messages beside Chat Completions.
+const CHAT_AND_MESSAGES: &[&str] = &["chat", "messages"];
 
 const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Provider {
     Provider {
         name,
         base_url: Some(base_url),
         key_variable: Some(key_variable),
+        dialects: CHAT,
         stream_carries_everything: true,
     }
 }
 
 const fn local(name: &'static str, base_url: &'static str) -> Provider {
-    Provider { name, base_url: Some(base_url), key_variable: None, stream_carries_everything: true }
+    Provider {
+        name,
+        base_url: Some(base_url),
+        key_variable: None,
+        dialects: CHAT_AND_MESSAGES,
+        stream_carries_everything: true,
+    }
 }
 
 /// All rows. Addresses are those of each provider's API reference, ports of self-hosted servers their documented ones.
@@ -33,6 +46,7 @@ pub(crate) static PROVIDERS: [Provider; 11] = [
         name: "azure",
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
+        dialects: CHAT,
         stream_carries_everything: true,
     },
     // Nothing is known of it, so nothing is promised for its streams.
@@ -40,6 +54,7 @@ pub(crate) static PROVIDERS: [Provider; 11] = [
         name: "openai-compatible",
         base_url: None,
         key_variable: None,
+        dialects: CHAT,
         stream_carries_everything: false,
     },
     local("vllm", "http://127.0.0.1:8000/v1"),

@@ -61,6 +61,7 @@ impl Essentials {
             limits: TargetLimits::default(),
             times: TimeOverrides::default(),
             caller_key: matches!(self.credential, Credential::Caller),
+            dialects: self.provider.dialects.iter().map(|d| (*d).to_owned()).collect(),
             stream_carries_everything: self.provider.stream_carries_everything,
         };
         let upstream = Upstream {

@@ -54,6 +54,8 @@ pub enum Exclusion {
     CallerKeyMissing,
     /// The route requires something that the model does not have, or of which nothing is known.
     Contract(&'static str),
+    /// It does not speak the request's wire format.
+    Dialect(&'static str),
     /// The prompt is far longer than its window, both in tokens.
     ContextWindow {
         /// The estimate.
@@ -86,6 +88,9 @@ impl fmt::Display for Exclusion {
             }
             Self::Contract(what) => {
                 write!(f, "the route requires {what}, which the model is not known to have")
+            }
+            Self::Dialect(dialect) => {
+                write!(f, "it does not speak the request's dialect, {dialect}, and nothing is translated")
             }
             Self::ContextWindow { estimate, window } => {
                 write!(f, "the prompt is about {estimate} tokens, its window {window}")

@@ -135,6 +135,8 @@ pub struct Request {
     pub reroute: Reroute,
     /// Sending it twice does no harm.
     pub replay_safe: bool,
+    /// The wire format that it came in, and that whoever answers must speak.
+    pub dialect: &'static str,
     /// The client's SDK says that this is a retry of its own.
     pub sdk_retry: bool,
     /// A hash that keeps a conversation on its target.

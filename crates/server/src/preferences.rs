@@ -41,6 +41,7 @@ pub(crate) fn request(
         caller_deadline: caller_deadline(headers)?,
         reroute: reroute(headers)?,
         replay_safe: replay_safe(headers)?,
+        dialect: envelope.dialect().name(),
         sdk_retry: sdk_retry(headers),
         affinity: envelope.affinity().map(|key| stable_hash(key.as_bytes())),
         governance,

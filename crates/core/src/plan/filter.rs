@@ -12,7 +12,10 @@ pub(super) fn exclusion(
     model: Option<&Model>,
     catalog: &Catalog,
 ) -> Option<Exclusion> {
-    by_preference(&request.preferences, target, model)
+    let speaks = target.dialects.is_empty() || target.dialects.iter().any(|d| d == request.dialect);
+    (!speaks)
+        .then_some(Exclusion::Dialect(request.dialect))
+        .or_else(|| by_preference(&request.preferences, target, model))
         .or_else(|| (choice > 0 && !may_substitute(request)).then_some(Exclusion::SubstitutionNotAllowed))
         .or_else(|| {
             let missing = target.caller_key && !request.caller_keys.contains(&target.provider);

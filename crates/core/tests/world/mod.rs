@@ -47,6 +47,7 @@ pub(crate) fn target(name: &str, model: Option<&str>) -> Target {
         limits: Default::default(),
         times: Default::default(),
         caller_key: false,
+        dialects: Vec::new(),
         stream_carries_everything: false,
     }
 }
@@ -120,6 +121,7 @@ impl World {
             caller_deadline: None,
             reroute: Reroute::Fallback,
             replay_safe: true,
+            dialect: "chat",
             sdk_retry: false,
             affinity: None,
             shape: Shape::Streamed,

@@ -204,6 +204,7 @@ const fn exclusion_code(why: &Exclusion) -> &'static str {
         Exclusion::CallerKeyMissing => "caller_key_missing",
         Exclusion::Contract(_) => "contract",
         Exclusion::ContextWindow { .. } => "context_window",
+        Exclusion::Dialect(_) => "dialect",
         Exclusion::Lacks(_) => "lacks",
         Exclusion::Preference(_) => "preference",
         Exclusion::PriceCeiling => "price_ceiling",
