@@ -291,7 +291,7 @@ fn delta_json(delta: &Delta) -> Value {
     }
 }
 
-fn deltas(script: &Script, model: &str, voice: &Voice) -> Vec<Delta> {
+pub(crate) fn deltas(script: &Script, model: &str, voice: &Voice) -> Vec<Delta> {
     let answer = &script.answer;
     // A fault that comes late still comes in the middle of the answer.
     let default_length =

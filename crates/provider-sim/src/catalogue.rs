@@ -175,9 +175,7 @@ impl Script {
 
     /// 529 `overloaded_error` in Anthropic's envelope.
     pub fn anthropic_style_529() -> Self {
-        let error = json!({"type": "overloaded_error", "message": "Overloaded"});
-        let body = json!({"type": "error", "error": error, "request_id": "req_sim"});
-        Self::fixed(529, "application/json", body.to_string())
+        Self::anthropic_overloaded()
     }
 
     /// OpenRouter's 402: the code is a number.
@@ -227,6 +225,26 @@ fn json_error(status: u16, message: &str, kind: &str, param: Option<&str>, code:
 /// An error body in OpenAI's form: all four keys are always there.
 fn error(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> String {
     json!({"error": {"message": message, "type": kind, "param": param, "code": code}}).to_string()
+}
+
+/// What Anthropic says of a prompt that is too long.
+pub(crate) const PROMPT_TOO_LONG: &str = "prompt is too long: 209303 tokens > 200000 maximum";
+/// What Anthropic says when the money is spent.
+pub(crate) const CREDIT_BALANCE: &str = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase \
+     credits.";
+
+/// An error body in Anthropic's form.
+pub(crate) fn anthropic_error(
+    kind: &str,
+    message: &str,
+    error_code: Option<&str>,
+    request_id: &str,
+) -> String {
+    let mut error = json!({"type": kind, "message": message});
+    if let (Some(code), Some(error)) = (error_code, error.as_object_mut()) {
+        error.insert("details".to_owned(), json!({ "error_code": code }));
+    }
+    json!({"type": "error", "error": error, "request_id": request_id}).to_string()
 }
 
 pub(crate) fn model_not_found(model: &str) -> String {

@@ -11,10 +11,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::catalogue;
 use crate::control;
+use crate::envelope;
 use crate::names::script_from_text;
 use crate::plan::{Heartbeat, Plan, Step, head_bytes, plan};
-use crate::request::{Ask, Framing, Head, MAX_BODY, MAX_HEAD, Received, Refusal, chunk_size, header, refuse};
-use crate::script::Script;
+use crate::request::{
+    Ask, Form, Framing, Head, MAX_BODY, MAX_HEAD, Received, Refusal, chunk_size, header, refuse,
+};
+use crate::script::{FixedReply, Script};
 use crate::state::{Gauge, InUse, State};
 
 /// A connection without a complete request for so long is closed.
@@ -127,7 +130,9 @@ fn decide(request: &Request, connection: u64, state: &State) -> Decision {
     let (path, _query) = head.target.split_once('?').unwrap_or((&head.target, ""));
     let mut ask = Ask::read(&request.body);
     let deployment = deployment(path);
+    let form = if path.ends_with("/messages") { Form::Messages } else { Form::Chat };
     if let Some(ask) = &mut ask {
+        ask.form = form;
         ask.model = ask.model.take().or_else(|| deployment.map(str::to_owned));
     }
     state.remember(Received {
@@ -143,10 +148,12 @@ fn decide(request: &Request, connection: u64, state: &State) -> Decision {
     if let Some(key) = &state.config.api_key
         && !presents_key(&head.headers, key)
     {
-        return Decision::Reply(401, catalogue::INVALID_API_KEY.to_owned());
+        return refused(form, 401, catalogue::INVALID_API_KEY.to_owned(), state);
     }
     match (head.method.as_str(), path) {
-        ("POST", path) if path.ends_with("/chat/completions") => chat(head, ask, state),
+        ("POST", path) if path.ends_with("/chat/completions") || form == Form::Messages => {
+            call(head, form, ask, state)
+        }
         ("GET", path) if path.ends_with("/models") => {
             Decision::Reply(200, catalogue::models(&state.config.models))
         }
@@ -154,16 +161,28 @@ fn decide(request: &Request, connection: u64, state: &State) -> Decision {
     }
 }
 
-fn chat(head: &Head, ask: Option<Ask>, state: &State) -> Decision {
+/// An answer that no script decides, in the words of the form.
+fn refused(form: Form, status: u16, body: String, state: &State) -> Decision {
+    match form {
+        Form::Chat => Decision::Reply(status, body),
+        Form::Messages => {
+            let reply = FixedReply { status, content_type: "application/json".to_owned(), body };
+            let reply = envelope::reply(&reply, &state.voice());
+            Decision::Reply(reply.status, reply.body)
+        }
+    }
+}
+
+fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
     let model = ask.as_ref().and_then(|ask| ask.model.clone()).unwrap_or_default();
     let voice = state.count_call(&model);
-    let Some(ask) = ask else { return Decision::Reply(400, catalogue::INVALID_JSON.to_owned()) };
+    let Some(ask) = ask else { return refused(form, 400, catalogue::INVALID_JSON.to_owned(), state) };
     if ask.model.is_none() {
-        return Decision::Reply(400, catalogue::MISSING_MODEL.to_owned());
+        return refused(form, 400, catalogue::MISSING_MODEL.to_owned(), state);
     }
     let served = &state.config.models;
     if !served.is_empty() && !served.contains(&model) {
-        return Decision::Reply(404, catalogue::model_not_found(&model));
+        return refused(form, 404, catalogue::model_not_found(&model), state);
     }
     let own: Option<Result<Script, _>> = header(&head.headers, "x-sim-script").map(script_from_text);
     let script = match own {
@@ -182,7 +201,7 @@ fn deployment(path: &str) -> Option<&str> {
 
 fn presents_key(headers: &[(String, String)], key: &str) -> bool {
     let bearer = header(headers, "authorization").and_then(|value| value.strip_prefix("Bearer "));
-    bearer == Some(key) || header(headers, "api-key") == Some(key)
+    bearer == Some(key) || ["api-key", "x-api-key"].iter().any(|name| header(headers, name) == Some(key))
 }
 
 struct Socket {

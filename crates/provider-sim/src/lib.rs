@@ -1,6 +1,7 @@
-//! A simulated Chat Completions provider on real sockets, with scripted faults.
+//! A simulated provider of Chat Completions and Messages on real sockets, with scripted faults.
 //!
-//! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does; a [`Script`] says how the next
+//! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does, and on a path
+//! that ends in `/messages` as Anthropic does; a [`Script`] says how the next
 //! request is answered, from a healthy stream to a connection reset before the headers. The HTTP/1.1 server side
 //! is written by hand ([`Sim`] must be able to break HTTP in ways that a correct server library refuses to), the
 //! rest is data:
@@ -33,11 +34,14 @@ mod answer;
 mod catalogue;
 mod connection;
 mod control;
+mod envelope;
+mod message;
 mod names;
 mod plan;
 mod request;
 mod script;
 mod sim;
+mod speech;
 mod sse;
 mod state;
 

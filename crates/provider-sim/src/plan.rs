@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::StatusCode;
 
-use crate::answer::{Spoken, Voice};
-use crate::request::Ask;
+use crate::answer::Voice;
+use crate::envelope;
+use crate::request::{Ask, Form};
 use crate::script::{Connection, Fault, FixedReply, Pace, Script, Wire};
+use crate::speech::{Event, Speech};
 use crate::sse;
 
 /// One thing to do on the socket.
@@ -64,21 +66,25 @@ fn serve(
     voice: &Voice,
     now: SystemTime,
 ) -> Box<dyn Iterator<Item = Step> + Send> {
-    let headers = Headers { script, voice, now };
+    let headers = Headers { script, voice, now, form: ask.form };
     if let Some(reply) = &script.reply {
-        return Box::new(pause(script.pace.headers).chain(fixed(&headers, reply)));
+        let reply = match ask.form {
+            Form::Chat => reply.clone(),
+            Form::Messages => envelope::reply(reply, voice),
+        };
+        return Box::new(pause(script.pace.headers).chain(fixed(&headers, &reply)));
     }
-    let spoken = Spoken::new(script, ask, voice);
+    let speech = Speech::new(script, ask, voice);
     if ask.stream {
         let content_type = script.wire.content_type.as_deref().unwrap_or("text/event-stream; charset=utf-8");
         let head = headers.render(200, content_type, None);
-        let events = Events { spoken, wire: script.wire.clone(), pace: script.pace };
+        let events = Events { speech, wire: script.wire.clone(), pace: script.pace };
         Box::new(pause(script.pace.headers).chain([head]).chain(events.steps(script.fault.clone())))
     } else {
-        let outputs = u32::try_from(spoken.deltas.len()).unwrap_or(u32::MAX);
+        let outputs = u32::try_from(speech.outputs()).unwrap_or(u32::MAX);
         let generating = script.pace.between_tokens.saturating_mul(outputs.saturating_sub(1));
         let delay = script.pace.headers.saturating_add(script.pace.first_token).saturating_add(generating);
-        Box::new(pause(delay).chain(body(&headers, &spoken, script)))
+        Box::new(pause(delay).chain(body(&headers, &speech, script)))
     }
 }
 
@@ -91,6 +97,7 @@ struct Headers<'a> {
     script: &'a Script,
     voice: &'a Voice,
     now: SystemTime,
+    form: Form,
 }
 
 impl Headers<'_> {
@@ -100,14 +107,18 @@ impl Headers<'_> {
         if !content_type.is_empty() {
             headers.push(("content-type".to_owned(), content_type.to_owned()));
         }
-        headers.push(("x-request-id".to_owned(), format!("req_sim_{}", self.voice.call)));
+        let request_id = match self.form {
+            Form::Chat => "x-request-id",
+            Form::Messages => "request-id",
+        };
+        headers.push((request_id.to_owned(), format!("req_sim_{}", self.voice.call)));
         headers.push(("x-sim-name".to_owned(), self.voice.name.clone()));
         match length {
             Some(length) => headers.push(("content-length".to_owned(), length.to_string())),
             None => headers.push(("transfer-encoding".to_owned(), "chunked".to_owned())),
         }
         let dates =
-            self.script.date_headers.iter().map(|(name, ms)| (name.clone(), http_date(self.now, *ms)));
+            self.script.date_headers.iter().map(|(name, ms)| (name.clone(), moment(name, self.now, *ms)));
         for (name, value) in self.script.headers.iter().cloned().chain(dates) {
             headers.retain(|(present, _)| !present.eq_ignore_ascii_case(&name));
             headers.push((name, value));
@@ -136,6 +147,20 @@ fn http_date(now: SystemTime, ms: i64) -> String {
     httpdate::fmt_http_date(moved.unwrap_or(now).max(SystemTime::UNIX_EPOCH))
 }
 
+/// A moment as a header of this name tells it: Anthropic's resets in RFC 3339, all others as an HTTP date.
+fn moment(name: &str, now: SystemTime, ms: i64) -> String {
+    let date = http_date(now, ms);
+    if !name.starts_with("anthropic-") {
+        return date;
+    }
+    let fields: Vec<&str> = date.split(' ').collect();
+    let [_, day, month, year, time, _] = fields.as_slice() else { return date };
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = MONTHS.iter().position(|name| name == month).map_or(1, |at| at + 1);
+    format!("{year}-{month:02}-{day}T{time}Z")
+}
+
 fn fixed(headers: &Headers<'_>, reply: &FixedReply) -> std::array::IntoIter<Step, 2> {
     let content_type = headers.script.wire.content_type.as_deref().unwrap_or(&reply.content_type);
     let head = headers.render(reply.status, content_type, Some(reply.body.len()));
@@ -143,9 +168,9 @@ fn fixed(headers: &Headers<'_>, reply: &FixedReply) -> std::array::IntoIter<Step
 }
 
 /// A non-streaming answer, or the equivalent of a stream's fault.
-fn body(headers: &Headers<'_>, spoken: &Spoken, script: &Script) -> std::vec::IntoIter<Step> {
+fn body(headers: &Headers<'_>, speech: &Speech, script: &Script) -> std::vec::IntoIter<Step> {
     let content_type = script.wire.content_type.as_deref().unwrap_or("application/json");
-    let json = spoken.completion();
+    let json = speech.whole();
     let half = Bytes::copy_from_slice(json.as_bytes().get(..json.len() / 2).unwrap_or_default());
     let sized = |body: Bytes| vec![headers.render(200, content_type, Some(body.len())), Step::Raw(body)];
     let truncated =
@@ -158,7 +183,7 @@ fn body(headers: &Headers<'_>, spoken: &Spoken, script: &Script) -> std::vec::In
         Some(Fault::Stall { .. }) => truncated(Step::Wait(None, None)),
         Some(Fault::End { .. }) => chunked(Step::LastChunk(half)),
         Some(Fault::Malformed { .. }) => sized(half),
-        Some(Fault::Error { event, .. }) => sized(event.to_string().into()),
+        Some(Fault::Error { event, .. }) => sized(error_json(speech.form(), event).into()),
         Some(Fault::Unended) => {
             let most = Bytes::copy_from_slice(json.as_bytes().get(..json.len() - 1).unwrap_or_default());
             vec![headers.render(200, content_type, Some(json.len())), Step::Raw(most), Step::Wait(None, None)]
@@ -178,9 +203,17 @@ fn body(headers: &Headers<'_>, spoken: &Spoken, script: &Script) -> std::vec::In
     steps.into_iter()
 }
 
+/// The data of an error event.
+fn error_json(form: Form, event: &serde_json::Value) -> String {
+    match form {
+        Form::Chat => event.to_string(),
+        Form::Messages => envelope::event(event).to_string(),
+    }
+}
+
 /// The events of a stream.
 struct Events {
-    spoken: Spoken,
+    speech: Speech,
     wire: Wire,
     pace: Pace,
 }
@@ -194,7 +227,7 @@ impl Events {
                 Box::new([Step::Wait(None, Some(beat))].into_iter())
             }
             Some(Fault::Error { event, done, first: true, .. }) => {
-                Box::new([self.error(&event.to_string(), done, true)].into_iter())
+                Box::new([self.error(&event, done, true)].into_iter())
             }
             fault => self.outputs(fault),
         }
@@ -202,7 +235,7 @@ impl Events {
 
     /// Opening events, output up to the fault, and then what the fault does or the rest of the answer.
     fn outputs(self, fault: Option<Fault>) -> Box<dyn Iterator<Item = Step> + Send> {
-        let total = self.spoken.deltas.len();
+        let total = self.speech.outputs();
         let at = fault.as_ref().and_then(Fault::after).unwrap_or(total).min(total);
         let opening = self.opening();
         let break_steps = fault.as_ref().map_or_else(Vec::new, |fault| self.breaking(fault, at));
@@ -222,64 +255,76 @@ impl Events {
         if self.wire.bom {
             bytes.extend_from_slice(b"\xef\xbb\xbf");
         }
-        if self.wire.azure_preamble {
-            bytes.extend(sse::event(&self.wire, &self.spoken.azure_chunk()));
-        }
-        bytes.extend(sse::event(&self.wire, &self.spoken.role_chunk()));
+        bytes.extend(self.spelled(&self.speech.opening(self.wire.azure_preamble)));
         Step::Chunk(bytes.into())
     }
 
     fn output(&self, index: usize) -> impl Iterator<Item = Step> + use<> {
         let delay = if index == 0 { self.pace.first_token } else { self.pace.between_tokens };
         let wait = (!delay.is_zero()).then(|| Step::Wait(Some(delay), self.heartbeat()));
-        let event = sse::event(&self.wire, &self.spoken.delta_chunk(index));
+        let event = self.spelled(&self.speech.output(index));
         wait.into_iter().chain([Step::Chunk(event.into())])
     }
 
     fn closing(&self) -> Vec<Step> {
-        let mut tail =
-            self.spoken.usage_chunk().map_or_else(Vec::new, |chunk| sse::event(&self.wire, &chunk));
-        if self.wire.done {
-            // Together with the end of the body: a client that leaves at `[DONE]` has read a complete answer.
-            tail.extend(sse::done(&self.wire));
-        }
+        // The end marker goes together with the end of the body: a client that leaves at it has read a complete
+        // answer.
+        let tail = self.spelled(&self.speech.end(self.wire.done));
         vec![self.finish(), Step::LastChunk(tail.into())]
     }
 
     fn finish(&self) -> Step {
-        Step::Chunk(sse::event(&self.wire, &self.spoken.finish_chunk()).into())
+        Step::Chunk(self.spelled(&self.speech.finish()).into())
+    }
+
+    fn spelled(&self, events: &[Event]) -> Vec<u8> {
+        events.iter().flat_map(|event| sse::event(&self.wire, event)).collect()
     }
 
     fn breaking(&self, fault: &Fault, at: usize) -> Vec<Step> {
-        let next = || Bytes::from(sse::event(&self.wire, &self.next_json(at)));
         match fault {
-            Fault::Cut { .. } => vec![Step::HalfChunk(next()), Step::Close],
-            Fault::Reset { .. } => vec![Step::HalfChunk(next()), Step::Reset],
+            Fault::Cut { .. } => self.half_of_next(at, Step::Close),
+            Fault::Reset { .. } => self.half_of_next(at, Step::Reset),
             Fault::End { .. } => vec![Step::LastChunk(Bytes::new())],
             Fault::Stall { .. } | Fault::RoleOnly => vec![self.hang()],
             Fault::Unended => vec![self.finish(), self.hang()],
             Fault::Pause { lasting, .. } => vec![Step::Wait(Some(*lasting), self.heartbeat())],
             Fault::Malformed { event, .. } => {
-                vec![Step::Chunk(sse::broken_event(&self.wire, *event, &self.next_json(at)).into())]
+                let (frame, last) = self.next_events(at);
+                let broken = sse::broken_event(&self.wire, *event, &last);
+                vec![Step::Chunk([self.spelled(&frame), broken].concat().into())]
             }
-            Fault::Error { event, done, .. } => vec![self.error(&event.to_string(), *done, false)],
+            Fault::Error { event, done, .. } => vec![self.error(event, *done, false)],
             Fault::HeartbeatsOnly { .. } => Vec::new(),
         }
     }
 
-    /// The event that would come after `at` outputs.
-    fn next_json(&self, at: usize) -> String {
-        if at < self.spoken.deltas.len() { self.spoken.delta_chunk(at) } else { self.spoken.finish_chunk() }
+    /// What frames the next event goes out whole, the event itself by half.
+    fn half_of_next(&self, at: usize, end: Step) -> Vec<Step> {
+        let (frame, last) = self.next_events(at);
+        let whole = (!frame.is_empty()).then(|| Step::Chunk(self.spelled(&frame).into()));
+        let half = Step::HalfChunk(sse::event(&self.wire, &last).into());
+        whole.into_iter().chain([half, end]).collect()
     }
 
-    fn error(&self, json: &str, done: bool, opens: bool) -> Step {
+    /// The event that would come after `at` outputs, and what goes before it.
+    fn next_events(&self, at: usize) -> (Vec<Event>, Event) {
+        let mut events =
+            if at < self.speech.outputs() { self.speech.output(at) } else { self.speech.finish() };
+        let last = events.pop().unwrap_or_else(|| self.speech.done());
+        (events, last)
+    }
+
+    fn error(&self, error: &serde_json::Value, done: bool, opens: bool) -> Step {
         let mut bytes = Vec::new();
         if opens && self.wire.bom {
             bytes.extend_from_slice(b"\xef\xbb\xbf");
         }
-        bytes.extend(sse::event(&self.wire, json));
+        let form = self.speech.form();
+        let name = (form == Form::Messages).then_some("error");
+        bytes.extend(sse::event(&self.wire, &Event { name, json: error_json(form, error) }));
         if done {
-            bytes.extend(sse::done(&self.wire));
+            bytes.extend(sse::event(&self.wire, &self.speech.done()));
         }
         Step::LastChunk(bytes.into())
     }
@@ -290,7 +335,11 @@ impl Events {
 
     fn heartbeat(&self) -> Option<Heartbeat> {
         let every = self.pace.heartbeat;
-        (!every.is_zero()).then(|| Heartbeat { every, bytes: sse::heartbeat(&self.wire) })
+        let bytes = || match self.speech.form() {
+            Form::Chat => sse::heartbeat(&self.wire),
+            Form::Messages => sse::ping(&self.wire),
+        };
+        (!every.is_zero()).then(|| Heartbeat { every, bytes: bytes() })
     }
 }
 

@@ -144,9 +144,20 @@ pub(crate) fn chunk_size(line: &[u8]) -> Result<usize, Refusal> {
         .ok_or(refuse(400, "A chunk size is malformed"))
 }
 
-/// What of a Chat Completions request an answer depends on.
+/// Whose API a request speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// OpenAI's Chat Completions.
+    #[default]
+    Chat,
+    /// Anthropic's Messages.
+    Messages,
+}
+
+/// What of a request an answer depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ask {
+    pub(crate) form: Form,
     pub(crate) model: Option<String>,
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
@@ -173,6 +184,7 @@ impl Ask {
         let body: Body<'_> = serde_json::from_slice(body).ok()?;
         let characters = body.messages.map_or(0, |messages| messages.get().len());
         Some(Self {
+            form: Form::default(),
             model: body.model.as_str().map(str::to_owned),
             stream: body.stream.as_bool().unwrap_or(false),
             include_usage: body.stream_options.get("include_usage").and_then(Value::as_bool).unwrap_or(false),

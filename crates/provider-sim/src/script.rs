@@ -27,7 +27,8 @@ pub struct Script {
     /// Headers added to whatever is answered; they replace headers of the same name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
-    /// Headers whose value is an HTTP date, this many milliseconds after the moment of answering.
+    /// Headers whose value is a moment, this many milliseconds after that of answering: an HTTP date, for headers
+    /// that begin with `anthropic-` in RFC 3339.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub date_headers: Vec<(String, i64)>,
     /// What a generated answer says.
@@ -73,7 +74,7 @@ pub struct Pace {
     /// Between two output events.
     #[serde(rename = "between_tokens_ms", with = "millis")]
     pub between_tokens: Duration,
-    /// While waiting, a comment goes out this often (never, when zero).
+    /// While waiting, a comment (in Messages a ping) goes out this often (never, when zero).
     #[serde(rename = "heartbeat_ms", with = "millis")]
     pub heartbeat: Duration,
 }
@@ -119,7 +120,7 @@ pub struct Answer {
     pub model: Option<String>,
     /// How token usage is reported.
     pub usage: UsageShape,
-    /// `choices` is empty in the whole answer.
+    /// `choices` is empty in the whole answer; in Messages there is no message or no `content`.
     pub no_choices: bool,
 }
 
@@ -188,7 +189,7 @@ pub struct Wire {
     pub split_every_byte: bool,
     /// Azure: a first chunk with `choices: []`, empty id and model and `prompt_filter_results`.
     pub azure_preamble: bool,
-    /// `data: [DONE]` closes the stream.
+    /// `data: [DONE]`, in Messages `message_stop`, closes the stream.
     pub done: bool,
 }
 

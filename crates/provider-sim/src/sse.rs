@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::script::{BrokenEvent, LineEnd, Wire};
+use crate::speech::Event;
 
 /// The comment that OpenRouter sends while a model is busy; clients must ignore any comment.
 const COMMENT: &str = ": OPENROUTER PROCESSING";
@@ -17,14 +18,17 @@ impl LineEnd {
     }
 }
 
-/// One event with this JSON, and the comment before it if wanted.
-pub(crate) fn event(wire: &Wire, json: &str) -> Vec<u8> {
+/// One event, and the comment before it if wanted.
+pub(crate) fn event(wire: &Wire, event: &Event) -> Vec<u8> {
+    let json = event.json.as_str();
     let mut out = String::with_capacity(json.len() + 16);
     if wire.comments {
         out.push_str(COMMENT);
         blank_line(wire, &mut out);
     }
-    if wire.multi_line_data {
+    name_line(wire, event.name, &mut out);
+    // An end marker is no JSON and stays on its line.
+    if wire.multi_line_data && json.starts_with('{') {
         let pretty = serde_json::from_str::<serde_json::Value>(json)
             .and_then(|value| serde_json::to_string_pretty(&value))
             .unwrap_or_else(|_| json.to_owned());
@@ -38,11 +42,6 @@ pub(crate) fn event(wire: &Wire, json: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The terminator of a Chat Completions stream.
-pub(crate) fn done(wire: &Wire) -> Vec<u8> {
-    event(&Wire { multi_line_data: false, ..wire.clone() }, "[DONE]")
-}
-
 /// A heartbeat: a comment and an empty line.
 pub(crate) fn heartbeat(wire: &Wire) -> Bytes {
     let mut out = String::from(": keep-alive");
@@ -50,19 +49,43 @@ pub(crate) fn heartbeat(wire: &Wire) -> Bytes {
     out.into()
 }
 
-/// What stands in place of the event with this JSON.
-pub(crate) fn broken_event(wire: &Wire, broken: BrokenEvent, json: &str) -> Vec<u8> {
+/// A ping, as Anthropic sends it.
+pub(crate) fn ping(wire: &Wire) -> Bytes {
+    event(wire, &Event { name: Some("ping"), json: r#"{"type":"ping"}"#.to_owned() }).into()
+}
+
+/// What stands in place of an event.
+pub(crate) fn broken_event(wire: &Wire, broken: BrokenEvent, whole: &Event) -> Vec<u8> {
+    let wire = Wire { multi_line_data: false, ..wire.clone() };
+    let with = |json: &str| event(&wire, &Event { name: whole.name, json: json.to_owned() });
     match broken {
         BrokenEvent::TruncatedJson => {
+            let json = whole.json.as_str();
             let half = json.char_indices().nth(json.chars().count() / 2).map_or(0, |(at, _)| at);
-            event(&Wire { multi_line_data: false, ..wire.clone() }, json.get(..half).unwrap_or_default())
+            with(json.get(..half).unwrap_or_default())
         }
         BrokenEvent::InvalidUtf8 => {
-            let end = wire.line_end.text();
-            [b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}", end.as_bytes(), end.as_bytes()]
-                .concat()
+            let mut name = String::new();
+            name_line(&wire, whole.name, &mut name);
+            let end = wire.line_end.text().as_bytes();
+            let data: &[u8] = match whole.name {
+                None => b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}",
+                Some(_) => {
+                    b"data: {\"type\":\"content_block_delta\",\"index\":0,\
+                    \"delta\":{\"type\":\"text_delta\",\"text\":\"\xff\xfe\"}}"
+                }
+            };
+            [name.as_bytes(), data, end, end].concat()
         }
-        BrokenEvent::Empty => event(&Wire { multi_line_data: false, ..wire.clone() }, ""),
+        BrokenEvent::Empty => with(""),
+    }
+}
+
+fn name_line(wire: &Wire, name: Option<&str>, out: &mut String) {
+    if let Some(name) = name {
+        out.push_str(if wire.no_space_after_colon { "event:" } else { "event: " });
+        out.push_str(name);
+        out.push_str(wire.line_end.text());
     }
 }
 

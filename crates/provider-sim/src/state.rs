@@ -207,7 +207,12 @@ impl State {
         }
         drop(log);
         self.notify();
-        Voice { name: self.config.name.clone(), seed: self.config.seed, call }
+        Voice { call, ..self.voice() }
+    }
+
+    /// The voice of the last call.
+    pub(crate) fn voice(&self) -> Voice {
+        Voice { name: self.config.name.clone(), seed: self.config.seed, call: self.calls() }
     }
 
     pub(crate) fn count_aborted(&self) {

@@ -309,7 +309,8 @@ impl Script {
         self
     }
 
-    /// Adds a response header whose value is the HTTP date this many seconds after the moment of answering.
+    /// Adds a response header whose value is the date this many seconds after the moment of answering; see
+    /// [`Script::date_headers`].
     pub fn header_date(mut self, name: impl Into<String>, seconds: i64) -> Self {
         self.date_headers.push((name.into(), seconds.saturating_mul(1000)));
         self

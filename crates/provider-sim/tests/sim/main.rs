@@ -6,6 +6,7 @@ mod control;
 mod errors;
 mod faults;
 mod lifecycle;
+mod messages;
 mod raw;
 
 use pointsman_provider_sim::{Script, Sim, SimConfig};

@@ -1,0 +1,121 @@
+//! The same faults in Anthropic's words: a script names a fault, the endpoint decides how it is spelled.
+
+use serde_json::{Value, json};
+
+use crate::answer::Voice;
+use crate::catalogue;
+use crate::script::{FixedReply, Script};
+
+/// A fixed reply as it is sent on the Messages endpoint. An error in OpenAI's form (all four keys, a code that is
+/// no number) becomes the error that Anthropic sends for the same fault; whatever else is sent as written.
+pub(crate) fn reply(reply: &FixedReply, voice: &Voice) -> FixedReply {
+    let Some((status, kind, message)) = in_their_words(reply) else { return reply.clone() };
+    let body = catalogue::anthropic_error(&kind, &message, None, &format!("req_sim_{}", voice.call));
+    FixedReply { status, content_type: reply.content_type.clone(), body }
+}
+
+/// The data of an error event on the Messages endpoint.
+pub(crate) fn event(value: &Value) -> Value {
+    let Some(error) = value.get("error").filter(|_| value.get("type").is_none()) else {
+        return value.clone();
+    };
+    let message = error.get("message").and_then(Value::as_str).unwrap_or("error");
+    let kind = match error.get("type").and_then(Value::as_str) {
+        Some("server_error") | None => "api_error",
+        Some("service_unavailable_error") => "overloaded_error",
+        Some(kind) => kind,
+    };
+    let mut out = json!({"type": kind, "message": message});
+    if let (Some(details), Some(out)) = (error.get("details"), out.as_object_mut()) {
+        out.insert("details".to_owned(), details.clone());
+    }
+    json!({"type": "error", "error": out})
+}
+
+fn in_their_words(reply: &FixedReply) -> Option<(u16, String, String)> {
+    let body: Value = serde_json::from_str(&reply.body).ok()?;
+    let error = body.get("error")?.as_object()?;
+    let keys = ["message", "type", "param", "code"];
+    if error.len() != keys.len() || keys.iter().any(|key| !error.contains_key(*key)) {
+        return None;
+    }
+    let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    if error.get("code").is_some_and(Value::is_number) {
+        return None;
+    }
+    let message = word("message");
+    let (status, kind, message) = match (word("code"), word("type")) {
+        ("context_length_exceeded", _) => (400, "invalid_request_error", catalogue::PROMPT_TOO_LONG),
+        (_, "insufficient_quota") => (400, "invalid_request_error", catalogue::CREDIT_BALANCE),
+        ("server_is_overloaded", _) => (529, "overloaded_error", "Overloaded"),
+        ("invalid_api_key", _) => (401, "authentication_error", "invalid x-api-key"),
+        _ => (reply.status, kind_of(reply.status), message),
+    };
+    Some((status, kind.to_owned(), message.to_owned()))
+}
+
+/// The type that goes with a status (Anthropic API, "Errors").
+fn kind_of(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        408 | 504 => "timeout_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        400..500 => "invalid_request_error",
+        _ => "api_error",
+    }
+}
+
+/// Ready error answers of Anthropic.
+impl Script {
+    /// An error of this status and type, with a stable cause in `details.error_code` if one is given.
+    pub fn anthropic_error(status: u16, kind: &str, message: &str, error_code: Option<&str>) -> Self {
+        let body = catalogue::anthropic_error(kind, message, error_code, "req_sim");
+        Self::fixed(status, "application/json", body)
+    }
+
+    /// 529 `overloaded_error`.
+    pub fn anthropic_overloaded() -> Self {
+        Self::anthropic_error(529, "overloaded_error", "Overloaded", None)
+    }
+
+    /// 429 `rate_limit_error` with `retry-after` in seconds and the `anthropic-ratelimit-*` headers: the tokens of
+    /// input are used up and whole again after that time.
+    pub fn anthropic_rate_limit(retry_after: u64) -> Self {
+        let reset = i64::try_from(retry_after).unwrap_or(i64::MAX);
+        let message =
+            "This request would exceed your organization's rate limit of 50,000 input tokens per minute.";
+        Self::anthropic_error(429, "rate_limit_error", message, None)
+            .header("retry-after", retry_after.to_string())
+            .header("anthropic-ratelimit-requests-limit", "50")
+            .header("anthropic-ratelimit-requests-remaining", "49")
+            .header("anthropic-ratelimit-input-tokens-limit", "50000")
+            .header("anthropic-ratelimit-input-tokens-remaining", "0")
+            .header_date("anthropic-ratelimit-input-tokens-reset", reset)
+    }
+
+    /// 429 `enforced_spend_limit_reached`: waiting does not help.
+    pub fn anthropic_spend_limit() -> Self {
+        let message = "The spend limit of your organization is reached.";
+        Self::anthropic_error(429, "rate_limit_error", message, Some("enforced_spend_limit_reached"))
+    }
+
+    /// 400 for a spent credit balance.
+    pub fn anthropic_credit_balance() -> Self {
+        Self::anthropic_error(400, "invalid_request_error", catalogue::CREDIT_BALANCE, None)
+    }
+
+    /// 400 for a prompt that is too long.
+    pub fn anthropic_prompt_too_long() -> Self {
+        Self::anthropic_error(400, "invalid_request_error", catalogue::PROMPT_TOO_LONG, None)
+    }
+
+    /// 500 `api_error`.
+    pub fn anthropic_api_error() -> Self {
+        Self::anthropic_error(500, "api_error", "Internal server error", None)
+    }
+}
