@@ -31,7 +31,7 @@ pub async fn world_from(sims: &[&str], yaml: &str) -> World {
 pub async fn pair(rest: &str) -> World {
     let targets = r#"
 targets:
-  a: { provider: openai, base_url: "<a>", model: gpt-4o, api_key: sk-upstream-a, budget: { first_token: 300ms, response: 300ms, idle: 300ms } }
+  a: { provider: openai, base_url: "<a>", model: gpt-4o, api_key: sk-upstream-a, budget: { first_token: 400ms, response: 400ms, idle: 600ms } }
   b: { provider: openai, base_url: "<b>", model: gpt-4o, api_key: sk-upstream-b }
 "#;
     world_from(&["a", "b"], &format!("{targets}{rest}")).await

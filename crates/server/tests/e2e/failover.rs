@@ -115,7 +115,7 @@ async fn silence_past_the_limit() {
         let answer = world.post(&chat("gpt-4o", stream)).await;
         assert_failed_over(&world, &answer, Expect("timeout", 1, Blamed::Target));
         let waited = world.entry(&answer).attempts[0].duration_ms;
-        assert!((300..5_000).contains(&waited), "{waited} ms instead of the target's own 300");
+        assert!((400..10_000).contains(&waited), "{waited} ms instead of the target's own 400");
         // The connection of the silent attempt is closed, not left to itself.
         world.sim(0).wait_until(|sim| sim.active_requests() == 0).await.unwrap();
     }
@@ -245,7 +245,7 @@ async fn a_first_output_that_comes_too_late() {
     let answer = world.post(&chat("gpt-4o", true)).await;
     assert_failed_over(&world, &answer, Expect("timeout", 1, Blamed::Target));
     let entry = world.entry(&answer);
-    assert!((300..5_000).contains(&entry.attempts[0].duration_ms), "{:?}", entry.attempts);
+    assert!((400..10_000).contains(&entry.attempts[0].duration_ms), "{:?}", entry.attempts);
 }
 
 /// C005, second run, and C019: the first output disarms the limit; what follows may take longer than it in all.

@@ -33,7 +33,7 @@ fn assert_opened_early(answer: &Answer) {
     for name in ["target", "model", "action", "attempts", "reason", "substituted"] {
         assert_eq!(answer.header(&format!("x-pointsman-{name}")), None, "not known yet");
     }
-    assert!(heartbeats(answer) >= 2, "{}", answer.text());
+    assert!(heartbeats(answer) >= 1, "{}", answer.text());
 }
 
 /// C028, C029: heartbeats in the form that every SDK's parser skips, no commit by them, and then one whole answer.
@@ -116,7 +116,7 @@ async fn a_pause_between_events_is_bridged() {
     let answer = world.post(&chat("gpt-4o", true)).await;
     assert_whole_from(&answer, "a");
     assert_eq!(answer.header("x-pointsman-early"), None);
-    assert!(answer.text().lines().filter(|l| l.starts_with(':')).count() >= 2, "{}", answer.text());
+    assert!(answer.text().lines().filter(|l| l.starts_with(':')).count() >= 1, "{}", answer.text());
 }
 
 /// Our own heartbeats are no events either: a stall under them still ends when the idle limit says so.
@@ -129,7 +129,7 @@ async fn a_stall_ends_though_the_client_gets_heartbeats() {
         let last = assert_broken_off(&answer);
         assert_eq!(last["pointsman"]["terminal"], "partial");
         let beats = answer.text().lines().filter(|l| l.starts_with(':')).count();
-        assert!((2..=4).contains(&beats), "the provider's own comments stay away: {}", answer.text());
+        assert!((1..=4).contains(&beats), "the provider's own comments stay away: {}", answer.text());
     }
 }
 

@@ -9,7 +9,7 @@ use crate::support::{World, chat};
 const TARGETS: &str = r#"
 server: { listen: 127.0.0.1:0, keepalive: 150ms }
 targets:
-  a: { provider: openai, base_url: "<a>", model: small, upstream_model: vendor-small-1, api_key: sk-a, budget: { first_token: 500ms, response: 500ms } }
+  a: { provider: openai, base_url: "<a>", model: small, upstream_model: vendor-small-1, api_key: sk-a, budget: { first_token: 1s, response: 1s } }
   c: { provider: openai, base_url: "<c>", model: large, upstream_model: vendor-large-9, api_key: sk-c }
 models:
   small: { context_window: 8000 }

@@ -85,7 +85,8 @@ async fn guidance_that_cannot_be_read_is_none() {
         assert_eq!(answer.status, 429, "{guidance:?}: {}", answer.text());
         assert_eq!(world.sim(0).calls(), 1, "{guidance:?}");
         assert!(world.due_in("a", DomainKind::Rate) <= Duration::from_secs(5), "{guidance:?}");
-        assert!(["4", "5"].contains(&answer.header("retry-after").unwrap()), "{:?}", answer.headers);
+        let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=5).contains(&after), "{after}");
     }
 }
 

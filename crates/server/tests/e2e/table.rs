@@ -226,7 +226,68 @@ async fn all_are_isolated() {
     assert!(due <= Duration::from_secs(300), "{due:?}");
 }
 
+// The caller's own credential
+
+const OWN_KEY: &str = r#"
+targets: { a: { provider: openai, base_url: "<a>", model: gpt-4o, api_key: caller } }
+"#;
+
+/// Only here a refused credential is the client's affair, and told in the provider's words.
+#[tokio::test]
+async fn the_callers_own_credential_is_refused() {
+    let headers = [("x-pointsman-provider-key-openai", "sk-callers-own-key-0123456789")];
+    for stream in [true, false] {
+        let world = world_from(&["a"], OWN_KEY).await;
+        world.sim(0).set(Script::invalid_api_key());
+        let answer = world.post_with(&chat("gpt-4o", stream), &headers).await;
+        assert_row(&answer, &own_fault(401, json!("invalid_api_key")));
+        assert!(answer.error()["message"].as_str().unwrap().starts_with("Incorrect API key provided"));
+        assert!(!answer.text().contains("sk-callers"), "{}", answer.text());
+        assert_eq!(world.sim(0).calls(), 1);
+        world.assert_untouched("a");
+    }
+}
+
+/// What the caller's account meets is passed on with its status, and throttles nobody else.
+#[tokio::test]
+async fn the_callers_own_account_is_limited_or_spent() {
+    let headers = [("x-pointsman-provider-key-openai", "sk-callers-own-key-0123456789")];
+    let cases = [
+        (Script::openai_rate_limit(30), "requests", "rate_limit_exceeded", Some((30, 30))),
+        (Script::openai_quota(), "insufficient_quota", "insufficient_quota", None),
+    ];
+    for (script, kind, code, after) in cases {
+        let world = world_from(&["a"], OWN_KEY).await;
+        world.sim(0).set(script);
+        let answer = world.post_with(&chat("gpt-4o", true), &headers).await;
+        assert_row(&answer, &Row(429, kind, json!(code), Some("false"), after));
+        world.assert_untouched("a");
+        world.sim(0).set(Script::healthy());
+        let answer = world.post_with(&chat("gpt-4o", true), &headers).await;
+        crate::checks::assert_whole_from(&answer, "a");
+    }
+}
+
+#[tokio::test]
+async fn the_callers_own_credential_is_missing() {
+    let world = world_from(&["a"], OWN_KEY).await;
+    let answer = world.post(&chat("gpt-4o", true)).await;
+    assert_row(&answer, &own_fault(401, json!("provider_key_missing")));
+    assert!(answer.error()["message"].as_str().unwrap().contains("x-pointsman-provider-key-"));
+    assert_eq!(world.sim(0).calls(), 0);
+}
+
 // Ours to refuse
+
+#[tokio::test]
+async fn no_target_keeps_what_is_asked_of_data_handling() {
+    let world = pair("").await;
+    let mut request = chat("gpt-4o", true);
+    request["provider"] = json!({ "zdr": true });
+    let answer = world.post(&request).await;
+    assert_row(&answer, &own_fault(403, json!("no_compliant_target")));
+    assert_eq!((world.sim(0).calls(), world.sim(1).calls()), (0, 0));
+}
 
 async fn refused(body: impl Into<Bytes>) -> Answer {
     let world = pair("").await;
