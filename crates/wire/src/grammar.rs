@@ -2,8 +2,8 @@
 //! checks one stream event by event. For tests; the gateway itself is lenient with what providers send.
 //!
 //! `message_start` once and first · content blocks one after the other, with indices from 0: a start, deltas of
-//! its kind, a stop · `message_delta` · `message_stop` last. `ping` may come anywhere after `message_start`, an
-//! `error` at any time, and then it is the last event. Each event carries its type as its name.
+//! its kind, a stop · `message_delta` · `message_stop` last. `ping`, and an event of a type that is not known yet, may
+//! come anywhere after `message_start`, an `error` at any time, and then it is the last event. Each event carries its type as its name.
 
 #[cfg(test)]
 mod tests;
@@ -107,7 +107,7 @@ impl MessagesGrammar {
             ("message_start", State::Nothing) => start(&data),
             (_, State::Nothing) => Err(format!("{kind} comes before message_start")),
             ("message_start", _) => Err("message_start comes twice".to_owned()),
-            ("ping", state) => Ok(state.clone()),
+            (kind, state) if !ORDERED.contains(&kind) => Ok(state.clone()),
             ("content_block_start", State::Between) => self.block_start(&data),
             ("content_block_delta", State::InBlock(block)) => {
                 self.is_current(&data)?;
@@ -145,6 +145,16 @@ impl MessagesGrammar {
         Err(format!("the block's index is {index:?}, not {}", self.blocks))
     }
 }
+
+/// The events that have a place in the order.
+const ORDERED: [&str; 6] = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+];
 
 fn start(data: &Value) -> Result<State, String> {
     text(data, "/message/id")?;
