@@ -80,10 +80,12 @@ impl Controller {
     /// There is room, but those who came earlier are due to take it.
     fn wait_for_turn(&mut self, planner: &mut Planner<'_>) -> Command {
         let since = *self.waiting_since.get_or_insert(planner.now);
-        if self.look_again(planner) > since.after(planner.fleet.policy.queue.max_wait) {
+        let until = self.look_again(planner);
+        // After a wait that leaves no time for an attempt nothing could begin.
+        if !self.fits(until, since.after(planner.fleet.policy.queue.max_wait)) {
             return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
         }
-        self.wait(self.look_again(planner), true, planner)
+        self.wait(until, true, planner)
     }
 
     /// When to look again for room that may come at any moment: the first in line soon, those behind it later.

@@ -1,0 +1,40 @@
+//! What simulated worlds found: each test is a seed, cut down to what was needed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod world;
+
+use pointsman_core::controller::Cause;
+use pointsman_core::kind::Terminal;
+use pointsman_core::request::Request;
+use world::{World, ms};
+
+/// A has room for one call and is busy; one request waits for it in front of the one that is looked at.
+fn busy_with_one_waiting() -> World {
+    let mut world = World::with("A", |catalog| catalog.targets[0].limits.concurrency = Some(1));
+    let busy = world.go();
+    assert!(busy.is_attempt());
+    let first = world.go();
+    assert!(first.is_wait());
+    // Room comes, and it is the first one's.
+    let mut busy = busy;
+    busy.succeed(&mut world);
+    world
+}
+
+#[test]
+fn nobody_waits_for_a_turn_that_leaves_no_time_for_an_attempt() {
+    let mut world = busy_with_one_waiting();
+    // The default `min_attempt` is 1 s, and the second in line looks again after 20 ms. The caller's own 1,060 ms, less
+    // 5 %, leave 1,007 ms.
+    let request = Request { caller_deadline: Some(ms(1_060)), ..world.request() };
+    let run = world.start(request);
+    assert_eq!(run.ending(), (Terminal::Exhausted, Cause::QueueFull));
+}
+
+#[test]
+fn a_turn_that_leaves_time_for_an_attempt_is_waited_for() {
+    let mut world = busy_with_one_waiting();
+    // 1,100 ms, less 5 %, are 1,045 ms.
+    let request = Request { caller_deadline: Some(ms(1_100)), ..world.request() };
+    assert!(world.start(request).is_wait());
+}
