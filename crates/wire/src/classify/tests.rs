@@ -184,6 +184,39 @@ fn an_error_in_a_stream_has_the_same_class_as_one_with_a_status() {
 }
 
 #[test]
+fn c030_an_error_in_a_messages_stream_has_the_class_of_its_type() {
+    let event = |kind: &str, message: &str| {
+        json!({"type": "error", "error": {"type": kind, "message": message}}).to_string()
+    };
+    for (kind, message, class) in [
+        ("overloaded_error", "Overloaded", Overloaded),
+        ("api_error", "Internal server error", ServerError),
+        ("rate_limit_error", "too fast", RateLimit),
+        ("timeout_error", "late", Timeout),
+        ("authentication_error", "invalid x-api-key", Auth),
+        ("permission_error", "no", Permission),
+        ("billing_error", "no money", QuotaExhausted),
+        ("not_found_error", "model: claude-nope", ModelNotFound),
+        ("invalid_request_error", "messages: must not be empty", InvalidRequest),
+        ("request_too_large", "too large", ContextOverflow),
+    ] {
+        let got = in_stream("anthropic", &event(kind, message));
+        assert_eq!(got.class, class, "{kind} (by: {})", got.rule);
+    }
+}
+
+#[test]
+fn a_throttled_anthropic_account_comes_back_when_its_reset_says() {
+    let headers = [
+        ("anthropic-ratelimit-tokens-remaining", "0"),
+        ("anthropic-ratelimit-tokens-reset", "1970-01-01T00:00:30Z"),
+    ];
+    let body = br#"{"type":"error","error":{"type":"rate_limit_error","message":"too fast"}}"#;
+    let got = classify(provider("anthropic").unwrap(), Some(429), &headers, body, 0);
+    assert_eq!((got.class, got.retry_after), (RateLimit, Some(Duration::from_secs(30))));
+}
+
+#[test]
 fn a_503_with_a_time_to_come_back_is_load_and_without_is_a_fault() {
     let openai = provider("openai").unwrap();
     assert_eq!(classify(openai, Some(503), &[("retry-after", "5")], b"", 0).class, Overloaded);

@@ -150,3 +150,24 @@ fn headroom_is_the_least_of_what_is_left() {
     assert_eq!(rate_headroom(&[("x-ratelimit-remaining-requests", "5")]), None);
     assert_eq!(rate_headroom(&[]), None);
 }
+
+#[test]
+fn anthropics_headers_tell_room_and_reset_of_each_kind_of_token() {
+    let headers = [
+        ("anthropic-ratelimit-requests-limit", "50"),
+        ("anthropic-ratelimit-requests-remaining", "49"),
+        ("anthropic-ratelimit-requests-reset", "2026-10-21T07:27:01Z"),
+        ("anthropic-ratelimit-input-tokens-limit", "50000"),
+        ("anthropic-ratelimit-input-tokens-remaining", "0"),
+        ("anthropic-ratelimit-input-tokens-reset", "2026-10-21T07:28:00Z"),
+    ];
+    assert_eq!(rate_headroom(&headers), Some(0.0));
+    assert_eq!(rate_headroom(&[headers[0], headers[1]]), Some(0.98));
+    // The tokens are used up, the requests are not: it is the later reset that counts.
+    assert_eq!(retry_after(&headers, None, NOW), ms(60_000));
+    assert_eq!(
+        retry_after_of_error(&headers, None, Resets::Ignore, NOW),
+        None,
+        "they come with every answer and mean nothing then"
+    );
+}

@@ -1,4 +1,5 @@
 use super::{AuthScheme, UrlError, provider, providers};
+use crate::dialect::Dialect;
 
 fn url(name: &str, base: Option<&str>, model: &str, version: Option<&str>) -> String {
     provider(name).unwrap().chat_url(base, model, version).unwrap()
@@ -82,4 +83,52 @@ fn a_key_goes_into_the_header_that_the_provider_reads() {
         assert_eq!(other.auth, AuthScheme::Bearer, "{}", other.name);
         assert_eq!((other.auth.header(), other.auth.prefix()), ("authorization", "Bearer "));
     }
+}
+
+#[test]
+fn messages_go_where_anthropics_sdk_would_send_them() {
+    let url = |name: &str, base: Option<&str>| {
+        provider(name).unwrap().url(Dialect::Messages, base, "claude-opus-5-5", None).unwrap()
+    };
+    let public = "https://api.anthropic.com/v1/messages";
+    assert_eq!(url("anthropic", None), public);
+    for base in ["https://api.anthropic.com", "https://api.anthropic.com/v1/", public] {
+        assert_eq!(url("anthropic", Some(base)), public, "{base}");
+    }
+    // Its SDKs add the version to whatever path the base has.
+    assert_eq!(
+        url("anthropic", Some("https://x.example/anthropic")),
+        "https://x.example/anthropic/v1/messages"
+    );
+    for (base, expected) in [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1/messages"),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/messages"),
+        ("http://127.0.0.1:8000/v1/chat/completions", "http://127.0.0.1:8000/v1/messages"),
+    ] {
+        assert_eq!(url("vllm", Some(base)), expected);
+    }
+    assert_eq!(url("ollama", None), "http://127.0.0.1:11434/v1/messages");
+}
+
+#[test]
+fn a_dialect_that_a_provider_does_not_speak_has_no_url() {
+    for (name, dialect) in
+        [("anthropic", Dialect::Chat), ("openai", Dialect::Messages), ("azure", Dialect::Messages)]
+    {
+        let refused = provider(name).unwrap().url(dialect, Some("https://x.example"), "m", None);
+        let dialect = dialect.name();
+        assert_eq!(refused, Err(UrlError::Dialect { provider: provider(name).unwrap().name, dialect }));
+    }
+    let speakers: Vec<&str> = providers()
+        .iter()
+        .filter(|provider| provider.speaks(Dialect::Messages))
+        .map(|provider| provider.name)
+        .collect();
+    assert_eq!(speakers, ["vllm", "llama-cpp", "sglang", "ollama", "anthropic"]);
+}
+
+#[test]
+fn anthropic_wants_a_version_and_gets_the_one_that_takes_everything_if_the_client_names_none() {
+    assert_eq!(provider("anthropic").unwrap().required_headers, [("anthropic-version", "2023-06-01")]);
+    assert!(provider("openai").unwrap().required_headers.is_empty());
 }
