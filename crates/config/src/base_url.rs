@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::provider::Provider;
+use crate::provider::{BaseForm, Provider};
 
 /// A normalised place on the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +31,17 @@ pub(crate) fn read(text: &str, provider: &Provider) -> Result<Place, String> {
     let url = Url::split(text)?;
     let mut notes = Vec::new();
     let mut segments = segments(&url.path)?;
-    strip_endpoint(&mut segments, &mut notes)?;
+    strip_endpoint(&mut segments, provider, &mut notes)?;
     strip_doubled_version(&mut segments, &mut notes);
-    let azure = match provider.name {
-        "azure" => azure_path(&mut segments, url.query.as_deref())?,
+    let azure = match provider.form {
+        BaseForm::Azure => azure_path(&mut segments, url.query.as_deref())?,
         _ if url.query.is_some() => return Err("must not have a query (`?…`)".to_owned()),
         _ => None,
     };
-    if provider.name != "azure" && segments.is_empty() {
-        add_version(&mut segments, provider, &mut notes);
+    match provider.form {
+        BaseForm::WithVersion if segments.is_empty() => add_version(&mut segments, provider, &mut notes),
+        BaseForm::WithoutVersion => strip_version(&mut segments, &mut notes),
+        BaseForm::WithVersion | BaseForm::Azure => {}
     }
     let path: String = segments.iter().map(|s| format!("/{s}")).collect();
     let base_url = format!("{}{path}", url.origin(false));
@@ -151,34 +153,58 @@ fn segments(path: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// Endpoints that people paste whole.
-const ENDPOINTS: &[&[&str]] =
-    &[&["chat", "completions"], &["completions"], &["responses"], &["embeddings"], &["models"]];
+/// Endpoints that people paste whole, those of a dialect with its name.
+const ENDPOINTS: &[(&[&str], Option<&str>)] = &[
+    (&["chat", "completions"], Some("chat")),
+    (&["messages"], Some("messages")),
+    (&["messages", "count_tokens"], Some("messages")),
+    (&["completions"], None),
+    (&["responses"], None),
+    (&["embeddings"], None),
+    (&["models"], None),
+];
 
-fn strip_endpoint(segments: &mut Vec<String>, notes: &mut Vec<String>) -> Result<(), String> {
-    if segments.last().is_some_and(|s| s == "messages") {
-        return Err("names the endpoint of another dialect (`messages`), which is not built yet".to_owned());
-    }
+fn strip_endpoint(
+    segments: &mut Vec<String>,
+    provider: &Provider,
+    notes: &mut Vec<String>,
+) -> Result<(), String> {
     let ends_with = |end: &[&str]| {
         segments.len() >= end.len() && segments.iter().rev().zip(end.iter().rev()).all(|(a, b)| a == b)
     };
-    if let Some(end) = ENDPOINTS.iter().find(|end| ends_with(end)) {
+    if let Some((end, dialect)) = ENDPOINTS.iter().find(|(end, _)| ends_with(end)) {
+        if let Some(dialect) = dialect.filter(|dialect| !provider.dialects.contains(dialect)) {
+            let speaks = provider.speaks();
+            return Err(format!("names the endpoint of another dialect (`{dialect}`); {speaks}"));
+        }
         segments.truncate(segments.len() - end.len());
         notes.push(format!("names a whole endpoint (`/{}`)", end.join("/")));
     }
     Ok(())
 }
 
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 fn strip_doubled_version(segments: &mut Vec<String>, notes: &mut Vec<String>) {
-    let is_version = |s: &String| {
-        s.strip_prefix('v').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
     while let [.., before, last] = segments.as_slice() {
         if before != last || !is_version(last) {
             return;
         }
         notes.push(format!("has its version twice (`/{last}/{last}`)"));
         segments.pop();
+    }
+}
+
+/// Only `/v1` is known to come back with the path that follows.
+fn strip_version(segments: &mut Vec<String>, notes: &mut Vec<String>) {
+    if segments.last().is_some_and(|s| s == "v1") {
+        segments.pop();
+        // Of a whole endpoint more was said already.
+        if notes.is_empty() {
+            notes.push("has the version `/v1`, which is added anyway".to_owned());
+        }
     }
 }
 

@@ -282,13 +282,12 @@ impl Environment<'_> {
 
     /// Providers of a later release: said, so that nobody waits for them.
     fn not_built(&mut self) {
-        for (variable, provider) in [("ANTHROPIC_API_KEY", "anthropic"), ("GEMINI_API_KEY", "gemini")] {
-            debug_assert!(provider::NOT_BUILT.contains(&provider), "a provider is either built or not");
-            if self.get(variable).is_some() {
-                self.warn(format!(
-                    "`{variable}` is set, but provider `{provider}` is not built yet; it is left out"
-                ));
-            }
+        let (variable, provider) = ("GEMINI_API_KEY", "gemini");
+        debug_assert!(provider::NOT_BUILT.contains(&provider), "a provider is either built or not");
+        if self.get(variable).is_some() {
+            self.warn(format!(
+                "`{variable}` is set, but provider `{provider}` is not built yet; it is left out"
+            ));
         }
     }
 }

@@ -91,7 +91,11 @@ pub(crate) const PROVIDERS: &[&str] = &[
     "groq",
     "deepseek",
     "mistral",
+    "anthropic",
 ];
+
+/// The wire formats that a target may be kept to.
+pub(crate) const DIALECTS: &[&str] = &["chat", "messages"];
 
 /// The whole file.
 pub(crate) static FILE: Section = Section {
@@ -216,10 +220,18 @@ static TARGET: Section = Section {
             Kind::Text,
             "What the provider calls the model (Azure: the deployment), where that differs.",
         ),
-        key("base_url", Kind::Url, "Where the provider is, with the version: https://api.openai.com/v1."),
+        key(
+            "base_url",
+            Kind::Url,
+            "Where the provider is, with the version (https://api.openai.com/v1); of Anthropic without it.",
+        ),
         key("api_key", Kind::Secret, "The credential, or `caller`: the caller brings it."),
         key("api_version", Kind::Text, "Azure's classic URLs only; default 2024-10-21."),
-        key("dialect", Kind::Choice(&["chat"]), "What is spoken to the provider; default chat."),
+        key(
+            "dialect",
+            Kind::Choice(DIALECTS),
+            "The only dialect that the target is used for; default all that its provider speaks.",
+        ),
         key("region", Kind::Text, "Its region, as you name it."),
         nested("data", &DATA, "What you state about data handling there."),
         key("tags", Kind::Texts, "Free labels."),

@@ -1,6 +1,17 @@
 //! What the configuration has to know of each provider: where it is, whether it wants a credential, how the environment
 //! names it.
 
+/// How a provider's base URLs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BaseForm {
+    /// They end in the version: `…/v1`.
+    WithVersion,
+    /// The version belongs to what follows them.
+    WithoutVersion,
+    /// Azure's resources and deployments.
+    Azure,
+}
+
 /// One provider, as a row of data.
 #[derive(Debug)]
 pub(crate) struct Provider {
@@ -9,6 +20,8 @@ pub(crate) struct Provider {
     pub(crate) base_url: Option<&'static str>,
     /// The environment variable of its credential; `None` for servers that usually ask for none.
     pub(crate) key_variable: Option<&'static str>,
+    /// What its base URLs look like.
+    pub(crate) form: BaseForm,
     /// The wire formats that it speaks.
     pub(crate) dialects: &'static [&'static str],
     /// Whether its stream carries everything that a plain answer does.
@@ -16,6 +29,7 @@ pub(crate) struct Provider {
 }
 
 const CHAT: &[&str] = &["chat"];
+const MESSAGES: &[&str] = &["messages"];
 /// Self-hosted servers serve Anthropic's Messages beside Chat Completions.
 const CHAT_AND_MESSAGES: &[&str] = &["chat", "messages"];
 
@@ -24,6 +38,7 @@ const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'stat
         name,
         base_url: Some(base_url),
         key_variable: Some(key_variable),
+        form: BaseForm::WithVersion,
         dialects: CHAT,
         stream_carries_everything: true,
     }
@@ -34,18 +49,20 @@ const fn local(name: &'static str, base_url: &'static str) -> Provider {
         name,
         base_url: Some(base_url),
         key_variable: None,
+        form: BaseForm::WithVersion,
         dialects: CHAT_AND_MESSAGES,
         stream_carries_everything: true,
     }
 }
 
 /// All rows. Addresses are those of each provider's API reference, ports of self-hosted servers their documented ones.
-pub(crate) static PROVIDERS: [Provider; 11] = [
+pub(crate) static PROVIDERS: [Provider; 12] = [
     hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     Provider {
         name: "azure",
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
+        form: BaseForm::Azure,
         dialects: CHAT,
         stream_carries_everything: true,
     },
@@ -54,6 +71,7 @@ pub(crate) static PROVIDERS: [Provider; 11] = [
         name: "openai-compatible",
         base_url: None,
         key_variable: None,
+        form: BaseForm::WithVersion,
         dialects: CHAT,
         stream_carries_everything: false,
     },
@@ -65,10 +83,24 @@ pub(crate) static PROVIDERS: [Provider; 11] = [
     hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    // Anthropic's own SDKs take an address without the version, and so does `base_url`.
+    Provider {
+        form: BaseForm::WithoutVersion,
+        dialects: MESSAGES,
+        ..hosted("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY")
+    },
 ];
 
 /// Providers that the design names and this release refuses.
-pub(crate) const NOT_BUILT: &[&str] = &["anthropic", "gemini", "vertex", "bedrock"];
+pub(crate) const NOT_BUILT: &[&str] = &["gemini", "vertex", "bedrock"];
+
+impl Provider {
+    /// What it speaks, as the end of a sentence.
+    pub(crate) fn speaks(&self) -> String {
+        let names: Vec<String> = self.dialects.iter().map(|dialect| format!("`{dialect}`")).collect();
+        format!("provider `{}` speaks {}", self.name, names.join(" and "))
+    }
+}
 
 /// The row of this name.
 pub(crate) fn named(name: &str) -> Option<&'static Provider> {

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 
 use crate::base_url::{self, AzurePath, Place};
 use crate::config::{Azure, Credential, HttpPreference, Upstream};
-use crate::grammar::Section;
+use crate::grammar::{DIALECTS, Section};
 use crate::layer::time_overrides;
 use crate::problem::Report;
 use crate::provider::{self, NOT_BUILT, PROVIDERS, Provider};
@@ -122,12 +122,10 @@ pub(crate) fn read(
     section: &'static Section,
     report: &mut Report,
 ) -> Option<Reached> {
-    let dialect = fields.get("dialect");
-    dialect.and_then(|field| field.choice(&[("chat", ())], &["responses", "messages", "gemini"], report));
     let provider = provider_row(fields, report);
     let served = fields.get("model").and_then(|field| served(&field, provider, report));
     let upstream_model = fields.text("upstream_model", report);
-    let details = Details::read(fields, section, report);
+    let details = Details::read(fields, section, provider, report);
     let Some(provider) = provider else {
         // Without its provider they can only be checked for their type.
         for key in ["base_url", "api_key", "api_version"] {
@@ -161,6 +159,17 @@ fn provider_row(fields: &Fields<'_>, report: &mut Report) -> Option<&'static Pro
     let words: Vec<(&str, &str)> = PROVIDERS.iter().map(|row| (row.name, row.name)).collect();
     let name = fields.get("provider")?.choice(&words, NOT_BUILT, report)?;
     provider::named(name)
+}
+
+/// The one dialect that a target is kept to.
+fn dialect(fields: &Fields<'_>, provider: Option<&Provider>, report: &mut Report) -> Option<&'static str> {
+    let words: Vec<(&str, &'static str)> = DIALECTS.iter().map(|name| (*name, *name)).collect();
+    let field = fields.get("dialect")?;
+    let dialect = field.choice(&words, &["responses", "gemini"], report)?;
+    match provider {
+        Some(provider) if !provider.dialects.contains(&dialect) => field.wrong(report, &provider.speaks()),
+        _ => Some(dialect),
+    }
 }
 
 /// The model that a target serves: a name, or `*` or `provider/*`.
@@ -293,6 +302,7 @@ impl Written {
 
 /// Everything about a target that has a default.
 struct Details {
+    dialect: Option<&'static str>,
     region: Option<String>,
     data: DataTerms,
     tags: BTreeSet<String>,
@@ -305,10 +315,16 @@ struct Details {
 }
 
 impl Details {
-    fn read(fields: &Fields<'_>, section: &'static Section, report: &mut Report) -> Self {
+    fn read(
+        fields: &Fields<'_>,
+        section: &'static Section,
+        provider: Option<&Provider>,
+        report: &mut Report,
+    ) -> Self {
         let https = [("auto", HttpPreference::Auto), ("1", HttpPreference::One), ("2", HttpPreference::Two)];
         let tags = fields.texts("tags", report).unwrap_or_default();
         Self {
+            dialect: dialect(fields, provider, report),
             region: fields.text("region", report),
             data: fields.below("data", section, report).map(|data| terms(&data, report)).unwrap_or_default(),
             tags: tags.into_iter().map(|(tag, _)| tag).collect(),
@@ -326,6 +342,9 @@ impl Details {
 
     fn on(self, mut reached: Reached) -> Reached {
         let target = &mut reached.target;
+        if let Some(dialect) = self.dialect {
+            target.dialects = vec![dialect.to_owned()];
+        }
         target.region = self.region;
         target.data = self.data;
         target.tags = self.tags;

@@ -65,6 +65,9 @@ fn words_are_those_that_the_decision_core_and_the_provider_rows_know() {
     assert_eq!(STRATEGIES, Strategy::NAMES.map(|(name, _)| name));
     let rows: Vec<&str> = crate::provider::PROVIDERS.iter().map(|row| row.name).collect();
     assert_eq!(PROVIDERS, rows);
+    let spoken: BTreeSet<&str> =
+        crate::provider::PROVIDERS.iter().flat_map(|row| row.dialects).copied().collect();
+    assert_eq!(spoken, DIALECTS.iter().copied().collect());
 }
 
 #[test]

@@ -56,6 +56,13 @@ fn it_accepts_the_good_files() {
 }
 
 #[test]
+fn it_accepts_what_the_providers_speak() {
+    assert!(accepts(
+        "targets: { t: { provider: anthropic, model: m, dialect: messages, api_key: caller } }\n"
+    ));
+}
+
+#[test]
 fn it_accepts_every_way_of_writing_a_value() {
     let target = |entry: &str| format!("targets: {{ t: {{ provider: ollama, model: m, {entry} }} }}\n");
     for entry in [
@@ -65,6 +72,8 @@ fn it_accepts_every_way_of_writing_a_value() {
         "limits: { rpm: \"${RPM}\" }",
         "model: \"*\"",
         "region: 1",
+        "dialect: messages",
+        "dialect: chat",
     ] {
         assert!(accepts(&target(entry).replace("model: m, model", "model")), "{entry}");
     }
@@ -96,7 +105,8 @@ fn it_refuses_what_an_editor_should_underline() {
         "routes: { r: {} }",
         "routes: { r: { models: [m], profile: background } }",
         "keys: { k: { models: [m] } }",
-        "targets: { t: { provider: anthropic, model: m } }",
+        "targets: { t: { provider: gemini, model: m } }",
+        "targets: { t: { provider: ollama, model: m, dialect: responses } }",
     ] {
         let text = if line.starts_with("targets") { format!("{line}\n") } else { format!("{good}{line}\n") };
         assert!(!accepts(&text), "{line}");

@@ -27,12 +27,13 @@ fn each_providers_key_makes_its_wildcard_target() {
         ("GROQ_API_KEY", "groq/*", "https://api.groq.com/openai/v1"),
         ("OPENROUTER_API_KEY", "openrouter/*", "https://openrouter.ai/api/v1"),
         ("DEEPSEEK_API_KEY", "deepseek/*", "https://api.deepseek.com/v1"),
+        ("ANTHROPIC_API_KEY", "anthropic/*", "https://api.anthropic.com"),
     ];
     for (variable, name, base_url) in cases {
         assert_eq!(reached(&[(variable, "k")]), one(name, base_url));
     }
     let all: Vec<(&str, &str)> = cases.iter().map(|(variable, _, _)| (*variable, "k")).collect();
-    assert_eq!(reached(&all).len(), 5);
+    assert_eq!(reached(&all).len(), 6);
 }
 
 #[test]
@@ -46,6 +47,16 @@ fn it_listens_on_loopback_asks_for_no_key_and_says_where_it_came_from() {
     assert_eq!(config.source, Source::Environment);
     let Credential::Secret(secret) = &config.upstreams[0].credential else { panic!("no secret") };
     assert_eq!(secret.expose_secret(), "sk-1", "trimmed");
+}
+
+#[test]
+fn anthropics_wildcard_speaks_messages_with_the_key_that_is_set() {
+    let config = from(&[("ANTHROPIC_API_KEY", "sk-ant-1")]).unwrap().config;
+    let (target, upstream) = (&config.catalog.targets[0], &config.upstreams[0]);
+    assert_eq!((target.provider.as_str(), target.model.as_deref()), ("anthropic", None));
+    assert_eq!(target.dialects, ["messages"]);
+    let Credential::Secret(secret) = &upstream.credential else { panic!("no secret") };
+    assert_eq!(secret.expose_secret(), "sk-ant-1");
 }
 
 #[test]
@@ -97,15 +108,11 @@ fn half_of_azure_is_left_out_with_a_warning() {
 
 #[test]
 fn providers_of_a_later_release_are_a_warning() {
-    let loaded =
-        from(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")]).unwrap();
+    let loaded = from(&[("OPENAI_API_KEY", "k"), ("GEMINI_API_KEY", "k")]).unwrap();
     let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        [
-            "environment: `ANTHROPIC_API_KEY` is set, but provider `anthropic` is not built yet; it is left out",
-            "environment: `GEMINI_API_KEY` is set, but provider `gemini` is not built yet; it is left out",
-        ]
+        ["environment: `GEMINI_API_KEY` is set, but provider `gemini` is not built yet; it is left out"]
     );
 }
 
@@ -126,13 +133,9 @@ fn nothing_set_says_in_three_lines_how_to_go_on() {
 
 #[test]
 fn what_is_set_but_left_out_is_said_before_how_to_go_on() {
-    let text = from(&[("ANTHROPIC_API_KEY", "k")]).unwrap_err().to_string();
+    let text = from(&[("GEMINI_API_KEY", "k")]).unwrap_err().to_string();
     assert_eq!(text.lines().count(), 4);
-    assert!(
-        text.starts_with(
-            "environment: `ANTHROPIC_API_KEY` is set, but provider `anthropic` is not built yet"
-        )
-    );
+    assert!(text.starts_with("environment: `GEMINI_API_KEY` is set, but provider `gemini` is not built yet"));
 }
 
 #[test]

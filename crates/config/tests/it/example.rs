@@ -73,7 +73,6 @@ fn the_documented_example_is_refused_exactly_for_what_is_not_built_yet() {
         (6, "state:", "`state` is not built yet; remove it"),
         (7, "ledger:", "`ledger` is not built yet; remove it"),
         (8, "otlp:", "`telemetry.otlp` is not built yet; remove it"),
-        (30, "anthropic", "`targets.claude.provider: anthropic` is not built yet"),
         (
             42,
             "evidence_max_age:",

@@ -74,11 +74,49 @@ fn a_whole_endpoint_leads_to_its_base() {
         "http://host:8000/v1",
         "names a whole endpoint (`/models`)",
     );
-    refused(
-        "openai-compatible",
-        "http://host/v1/messages",
-        "names the endpoint of another dialect (`messages`), which is not built yet",
+    understood(
+        "vllm",
+        "http://host:8000/v1/messages",
+        "http://host:8000/v1",
+        "names a whole endpoint (`/messages`)",
     );
+}
+
+#[test]
+fn an_endpoint_of_a_dialect_that_the_provider_does_not_speak_is_refused() {
+    for provider in ["openai-compatible", "openai", "azure"] {
+        let why = format!(
+            "names the endpoint of another dialect (`messages`); provider `{provider}` speaks `chat`"
+        );
+        refused(provider, "http://host/v1/messages", &why);
+    }
+    refused(
+        "anthropic",
+        "https://api.anthropic.com/v1/chat/completions",
+        "names the endpoint of another dialect (`chat`); provider `anthropic` speaks `messages`",
+    );
+}
+
+#[test]
+fn anthropics_base_url_has_no_version_and_one_that_is_written_is_taken_off() {
+    let base = "https://api.anthropic.com";
+    becomes("anthropic", base, base);
+    becomes("anthropic", "https://api.anthropic.com/", base);
+    becomes("anthropic", "https://gateway.example/anthropic", "https://gateway.example/anthropic");
+    let version = "has the version `/v1`, which is added anyway";
+    understood("anthropic", "https://api.anthropic.com/v1", base, version);
+    understood("anthropic", "https://api.anthropic.com/v1/", base, version);
+    understood("anthropic", "http://127.0.0.1:9/proxy/v1", "http://127.0.0.1:9/proxy", version);
+    for (url, why) in [
+        ("https://api.anthropic.com/v1/v1", "has its version twice (`/v1/v1`)"),
+        ("https://api.anthropic.com/v1/messages", "names a whole endpoint (`/messages`)"),
+        (
+            "https://api.anthropic.com/v1/messages/count_tokens",
+            "names a whole endpoint (`/messages/count_tokens`)",
+        ),
+    ] {
+        understood("anthropic", url, base, why);
+    }
 }
 
 #[test]

@@ -337,17 +337,50 @@ fn a_file_that_unfolds_without_end_is_stopped() {
 }
 
 #[test]
+fn a_dialect_that_the_provider_does_not_speak_is_refused_with_what_it_speaks() {
+    let refuses_dialect = |provider: &str, dialect: &str, why: &str| {
+        let text = format!(
+            "targets:\n  t: {{ provider: {provider}, model: m, api_key: k, base_url: \"http://h\", dialect: {dialect} }}\n"
+        );
+        let column = text.lines().nth(1).unwrap().find(&format!("{dialect} }}")).unwrap() + 1;
+        refuses(&text, &[&format!("f.yaml:2:{column}: `targets.t.dialect: {dialect}`: {why}")]);
+    };
+    for provider in ["openai", "azure", "openai-compatible", "openrouter", "groq", "deepseek", "mistral"] {
+        refuses_dialect(provider, "messages", &format!("provider `{provider}` speaks `chat`"));
+    }
+    refuses_dialect("anthropic", "chat", "provider `anthropic` speaks `messages`");
+    refuses_dialect("ollama", "mesages", "is not a valid word; did you mean `messages`?");
+    refuses_dialect("ollama", "xyz", "must be `chat` or `messages`");
+    // Of a provider that is wrong itself nobody knows what it speaks.
+    refuses(
+        "targets:\n  t: { provider: bedrock, model: m, dialect: messages }\n",
+        &["f.yaml:2:18: `targets.t.provider: bedrock` is not built yet"],
+    );
+}
+
+#[test]
+fn anthropic_at_its_public_address_needs_a_key() {
+    refuses(
+        "targets:\n  t: { provider: anthropic, model: m }\n",
+        &[
+            "f.yaml:2:3: `targets.t` needs `api_key`: write `api_key: ${ANTHROPIC_API_KEY}`, or `api_key: caller` if each caller brings one",
+        ],
+    );
+}
+
+#[test]
 fn later_releases_words_are_refused_by_name() {
     refuses_line(
         "server: { tls: { cert: a, key: b } }",
         "f.yaml:2:11: `server.tls` is not built yet; remove it",
     );
     refuses_in_target("dialect: responses", "f.yaml:5:14: `targets.t.dialect: responses` is not built yet");
+    refuses_in_target("dialect: gemini", "f.yaml:5:14: `targets.t.dialect: gemini` is not built yet");
     refuses_in_route("profile: background", "f.yaml:5:14: `routes.r.profile: background` is not built yet");
     refuses_in_route("on_loss: reject", "f.yaml:5:5: `routes.r.on_loss` is not built yet; remove it");
     refuses_in_route("on_unpriced: deny", "f.yaml:5:5: `routes.r.on_unpriced` is not built yet; remove it");
     refuses_line("defaults: { canary: {} }", "f.yaml:2:13: `defaults.canary` is not built yet; remove it");
-    for provider in ["anthropic", "gemini", "vertex", "bedrock"] {
+    for provider in ["gemini", "vertex", "bedrock"] {
         refuses(
             &format!("targets:\n  t: {{ provider: {provider}, model: m }}\n"),
             &[&format!("f.yaml:2:18: `targets.t.provider: {provider}` is not built yet")],

@@ -113,6 +113,37 @@ fn a_target_has_its_place_its_account_and_its_own_limits() {
 }
 
 #[test]
+fn anthropic_is_reached_at_its_public_address_in_messages() {
+    let config =
+        config("targets:\n  claude: { provider: anthropic, model: claude-sonnet-4-5, api_key: k }\n");
+    let (target, upstream) = (&config.catalog.targets[0], &config.upstreams[0]);
+    assert_eq!(upstream.provider, "anthropic");
+    assert_eq!(upstream.base_url, "https://api.anthropic.com");
+    assert_eq!(target.endpoint, "https://api.anthropic.com:443");
+    assert_eq!(target.dialects, ["messages"]);
+    assert!(target.stream_carries_everything);
+    assert!(target.account.starts_with("anthropic@api.anthropic.com#"), "{}", target.account);
+}
+
+#[test]
+fn a_target_is_used_for_what_its_provider_speaks_unless_it_is_kept_to_one_dialect() {
+    let dialects = |provider: &str, more: &str| {
+        let text = format!(
+            "targets:\n  t: {{ provider: {provider}, model: m, api_key: k, base_url: \"http://h/x\"{more} }}\n"
+        );
+        config(&text).catalog.targets.remove(0).dialects
+    };
+    for provider in ["vllm", "llama-cpp", "sglang", "ollama"] {
+        assert_eq!(dialects(provider, ""), ["chat", "messages"], "{provider}");
+        assert_eq!(dialects(provider, ", dialect: chat"), ["chat"], "{provider}");
+        assert_eq!(dialects(provider, ", dialect: messages"), ["messages"], "{provider}");
+    }
+    assert_eq!(dialects("openai", ""), ["chat"]);
+    assert_eq!(dialects("openai", ", dialect: chat"), ["chat"]);
+    assert_eq!(dialects("anthropic", ", dialect: messages"), ["messages"]);
+}
+
+#[test]
 fn an_azure_target_is_reached_by_its_deployment() {
     let config = every_key();
     let (target, upstream) = (&config.catalog.targets[1], &config.upstreams[1]);

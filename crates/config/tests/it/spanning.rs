@@ -299,7 +299,7 @@ server: { listen: 0.0.0.0:80, exspose: full, max_body: 1X }
 targets:
   a: { provider: openia, model: m }
   b: { provider: ollama, model: m, limits: { rpm: x }, base_url: \"ftp://h\" }
-  c: { provider: anthropic, model: n, api_key: \"${UNSET_ONE}\" }
+  c: { provider: vertex, model: n, api_key: \"${UNSET_ONE}\" }
 routes:
   r: { models: [m, n, o], budget: { deadline: 30 }, strategy: fastest }
 ledger: {}
@@ -314,8 +314,8 @@ watch: yes
         (3, 18), // openia
         (4, 51), // rpm
         (4, 66), // base_url
-        (5, 18), // anthropic
-        (5, 48), // UNSET_ONE
+        (5, 18), // vertex
+        (5, 45), // UNSET_ONE
         (7, 23), // o
         (7, 47), // deadline
         (7, 63), // strategy
