@@ -10,6 +10,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use pointsman_config::Expose;
+use pointsman_wire::dialect::Dialect;
 
 /// The body of every response. It cannot fail: what breaks upstream is told in the dialect.
 pub(crate) type ClientBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -78,6 +79,8 @@ pub(crate) fn json(status: http::StatusCode, value: &serde_json::Value) -> Respo
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Provenance {
     pub(crate) request_id: String,
+    /// Further headers in which the client's SDK looks for the request id.
+    pub(crate) id_names: &'static [&'static str],
     pub(crate) target: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) route: Option<String>,
@@ -94,6 +97,9 @@ impl Provenance {
     /// Writes them, as far as they are exposed.
     pub(crate) fn write(&self, headers: &mut HeaderMap, expose: Expose) {
         set(headers, "x-request-id", Some(&self.request_id));
+        for name in self.id_names {
+            set(headers, name, Some(&self.request_id));
+        }
         if self.early {
             set(headers, "x-pointsman-early", Some("true"));
             if expose == Expose::Full {
@@ -141,9 +147,9 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: Option<&str>) {
 }
 
 /// The provider's own rate-limit headers, which the client's SDK may read.
-pub(crate) fn copy_rate_limits(from: &HeaderMap, to: &mut HeaderMap) {
+pub(crate) fn copy_rate_limits(dialect: Dialect, from: &HeaderMap, to: &mut HeaderMap) {
     for (name, value) in from {
-        if name.as_str().starts_with("x-ratelimit-") {
+        if dialect.copies_header(name.as_str()) {
             to.append(name.clone(), value.clone());
         }
     }

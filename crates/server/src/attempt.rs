@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pointsman_core::controller::{Attempt, AttemptLimits, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::request::Shape;
@@ -11,8 +11,9 @@ use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{
     Body, Request, Response, SendLimits, TransportError, TransportErrorKind, TransportPhase,
 };
-use pointsman_wire::chat::{BadCompletion, check_completion};
+use pointsman_wire::chat::BadCompletion;
 use pointsman_wire::classify::{Classified, classify, classify_error};
+use pointsman_wire::dialect::check_answer;
 use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
 use pointsman_wire::guidance::rate_headroom;
 use pointsman_wire::passthrough::{Edits, ProviderField, render};
@@ -104,7 +105,7 @@ async fn call(
     let end = match way {
         Way::Plain => plain(exchange, attempt, response, started).await?,
         Way::Gather | Way::Stream => {
-            let reading = Reading::new(attempt, response, started);
+            let reading = Reading::new(exchange.inbound.envelope.dialect(), attempt, response, started);
             reading::until_released(exchange, attempt, reading, way).await?
         }
     };
@@ -144,7 +145,7 @@ fn prepare(
         provider: if provider.takes_preferences { ProviderField::Keep } else { ProviderField::Strip },
         max_tokens_name: provider.max_tokens_name,
     };
-    let path = upstream.chat_path(&attempt.upstream_model);
+    let path = upstream.path(inbound.envelope.dialect(), &attempt.upstream_model);
     Ok(Request {
         origin: upstream.origin.clone(),
         method: Method::POST,
@@ -167,8 +168,15 @@ fn upstream_headers(
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let accept = if streams { "text/event-stream" } else { "application/json" };
     headers.insert(http::header::ACCEPT, HeaderValue::from_static(accept));
-    for value in exchange.inbound.headers.get_all("openai-beta") {
-        headers.append("openai-beta", value.clone());
+    let dialect = exchange.inbound.envelope.dialect();
+    for name in dialect.forwarded_headers() {
+        let name = HeaderName::from_static(name);
+        for value in exchange.inbound.headers.get_all(&name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    for (name, value) in upstream.provider.required_headers.iter().copied() {
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
     }
     let passed = exchange.inbound.headers.get_all(HOP_HEADER).iter().filter_map(|v| v.to_str().ok());
     let hops: Vec<&str> = passed.chain([exchange.app.hop_id.as_str()]).collect();
@@ -192,7 +200,8 @@ fn upstream_headers(
 
 /// Keeps the provider's id of the call, and its word on how much of the rate limit is left.
 fn note_headers(exchange: &mut Exchange, attempt: &Attempt, headers: &HeaderMap) {
-    let id = ["x-request-id", "apim-request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let names = exchange.inbound.envelope.dialect().upstream_request_ids();
+    let id = names.iter().find_map(|name| headers.get(*name)?.to_str().ok());
     if let (Some(id), Some(note)) = (id.filter(|id| id.len() <= 256), exchange.notes.last_mut()) {
         note.upstream_request_id = Some(id.to_owned());
     }
@@ -309,7 +318,7 @@ pub(crate) fn answered(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<AttemptEnd, AttemptFailure> {
-    let facts = check_completion(&body).map_err(|bad| match bad {
+    let facts = check_answer(exchange.inbound.envelope.dialect(), &body).map_err(|bad| match bad {
         BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
         bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
     })?;

@@ -183,6 +183,7 @@ impl Exchange {
             last.and_then(|a| self.controller.candidate(a.candidate)).is_some_and(|c| c.choice > 0);
         Provenance {
             request_id: self.inbound.id.clone(),
+            id_names: self.inbound.envelope.dialect().client_request_ids(),
             target: last.map(|a| self.target_of(a.candidate).to_owned()),
             model: last.map(|a| self.model_of(a.candidate).to_owned()),
             route: self.inbound.route.clone(),

@@ -5,16 +5,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use pointsman_core::controller::Cause;
-use pointsman_wire::error::{ErrorView, chat_error_body, chat_error_event};
+use pointsman_wire::dialect::{Dialect, Fault};
+use pointsman_wire::error::ErrorView;
 use serde_json::{Map, Value};
 
 use crate::answer::{ClientBody, full};
 
-/// An error for the client.
+/// An error for the client. What it is called depends on the client's dialect; `status` and `code` are those of Chat.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
+    pub(crate) fault: Fault,
     pub(crate) status: StatusCode,
-    pub(crate) kind: &'static str,
+    /// The status is the provider's own.
+    pub(crate) passed_on: bool,
     /// The provider's own type, where the request's own fault is passed on.
     pub(crate) provider_kind: Option<String>,
     pub(crate) code: Option<String>,
@@ -28,23 +31,18 @@ pub(crate) struct ApiError {
     pub(crate) cause: &'static str,
 }
 
-const INVALID: &str = "invalid_request_error";
 /// How long a client is told to stay away where nothing better is known.
 const COME_BACK: Duration = Duration::from_secs(1);
 
 impl ApiError {
-    fn new(
-        status: StatusCode,
-        kind: &'static str,
-        code: &str,
-        message: &str,
-        cause: &'static str,
-    ) -> Box<Self> {
+    fn new(fault: Fault, message: &str, cause: &'static str) -> Box<Self> {
+        let said = Dialect::Chat.says(fault);
         Box::new(Self {
-            status,
-            kind,
+            fault,
+            status: StatusCode::from_u16(said.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            passed_on: false,
             provider_kind: None,
-            code: Some(code.to_owned()).filter(|c| !c.is_empty()),
+            code: said.code.map(str::to_owned),
             param: None,
             message: message.to_owned(),
             extra: Map::new(),
@@ -55,42 +53,42 @@ impl ApiError {
     }
 
     pub(crate) fn bad_request(message: &str, param: Option<&str>) -> Box<Self> {
-        let mut error = Self::new(StatusCode::BAD_REQUEST, INVALID, "", message, "invalid_request");
+        let mut error = Self::new(Fault::Invalid, message, "invalid_request");
         error.param = param.map(str::to_owned);
         error
     }
 
     pub(crate) fn too_large(message: &str) -> Box<Self> {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID, "request_too_large", message, "too_large")
+        Self::new(Fault::TooLarge, message, "too_large")
     }
 
     pub(crate) fn slow_body() -> Box<Self> {
         let message = "the request's body did not arrive in time";
-        Self::new(StatusCode::REQUEST_TIMEOUT, INVALID, "request_timeout", message, "slow_body")
+        Self::new(Fault::SlowBody, message, "slow_body")
     }
 
     pub(crate) fn compressed() -> Box<Self> {
         let message = "compressed request bodies are not read: send the body without content-encoding";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, "unsupported_encoding", message, "compressed")
+        Self::new(Fault::Compressed, message, "compressed")
     }
 
     pub(crate) fn wrong_key() -> Box<Self> {
         let message = "the gateway key is missing or wrong: send a valid one as `Authorization: Bearer …`";
-        Self::new(StatusCode::UNAUTHORIZED, INVALID, "invalid_api_key", message, "wrong_key")
+        Self::new(Fault::WrongKey, message, "wrong_key")
     }
 
     pub(crate) fn foreign(message: &str) -> Box<Self> {
-        Self::new(StatusCode::FORBIDDEN, INVALID, "forbidden", message, "foreign")
+        Self::new(Fault::Foreign, message, "foreign")
     }
 
     pub(crate) fn looped() -> Box<Self> {
         let message = "this request has passed this gateway before: one of its targets leads back to it";
-        Self::new(StatusCode::LOOP_DETECTED, INVALID, "loop_detected", message, "loop")
+        Self::new(Fault::Looped, message, "loop")
     }
 
     pub(crate) fn not_allowed(requested: &str) -> Box<Self> {
         let message = format!("this key may not use '{requested}'");
-        Self::new(StatusCode::FORBIDDEN, INVALID, "model_not_allowed", &message, "not_allowed")
+        Self::new(Fault::NotAllowed, &message, "not_allowed")
     }
 
     pub(crate) fn unknown_model(requested: &str, close: &[String]) -> Box<Self> {
@@ -99,20 +97,19 @@ impl ApiError {
             names => format!(" Close names: {}.", names.join(", ")),
         };
         let message = format!("There is no model or route '{requested}'.{hint}");
-        let mut error =
-            Self::new(StatusCode::NOT_FOUND, INVALID, "model_not_found", &message, "unknown_model");
+        let mut error = Self::new(Fault::UnknownModel, &message, "unknown_model");
         error.param = Some("model".into());
         error
     }
 
     pub(crate) fn unknown_path(method: &http::Method, path: &str) -> Box<Self> {
         let message = format!("there is no {method} {path} here");
-        Self::new(StatusCode::NOT_FOUND, INVALID, "unknown_url", &message, "unknown_path")
+        Self::new(Fault::UnknownPath, &message, "unknown_path")
     }
 
     pub(crate) fn wrong_method(path: &str, allowed: &str) -> Box<Self> {
         let message = format!("{path} takes {allowed}");
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, INVALID, "method_not_allowed", &message, "wrong_method")
+        Self::new(Fault::WrongMethod, &message, "wrong_method")
     }
 
     pub(crate) fn unavailable(
@@ -120,9 +117,7 @@ impl ApiError {
         cause: &'static str,
         retry_after: Option<Duration>,
     ) -> Box<Self> {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        let mut error =
-            Self::new(status, "service_unavailable_error", "server_is_overloaded", message, cause);
+        let mut error = Self::new(Fault::Unavailable, message, cause);
         error.should_retry = Some(true);
         error.retry_after = Some(retry_after.unwrap_or(COME_BACK));
         error
@@ -130,28 +125,23 @@ impl ApiError {
 
     /// What a cause without a provider's own words comes to; see the table of errors.
     pub(crate) fn of_cause(cause: Cause, message: &str, retry_after: Option<Duration>) -> Box<Self> {
-        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        let overloaded = ("service_unavailable_error", "server_is_overloaded");
-        let limited = StatusCode::TOO_MANY_REQUESTS;
-        let (status, (kind, code), should_retry) = match cause {
-            Cause::CallerKeyMissing => (StatusCode::UNAUTHORIZED, (INVALID, "provider_key_missing"), false),
-            Cause::CostSpent => (limited, ("insufficient_quota", "budget_exceeded"), false),
-            Cause::Deadline | Cause::ExhaustedTimeout => {
-                (StatusCode::GATEWAY_TIMEOUT, ("timeout", "timeout"), false)
-            }
-            Cause::ExhaustedQuota => (limited, ("insufficient_quota", "insufficient_quota"), false),
-            Cause::ExhaustedRateLimit => (limited, ("rate_limit_error", "rate_limit_exceeded"), false),
-            Cause::NothingHasRoom => (limited, ("rate_limit_error", "rate_limit_exceeded"), true),
-            Cause::NoCapableTarget => (StatusCode::BAD_REQUEST, (INVALID, "unsupported"), false),
-            Cause::NoCompliantTarget => (StatusCode::FORBIDDEN, (INVALID, "no_compliant_target"), false),
-            Cause::RequestsOwn => (StatusCode::BAD_REQUEST, (INVALID, ""), false),
-            Cause::SideEffect => (StatusCode::CONFLICT, (INVALID, "reconciliation_required"), false),
-            Cause::NothingHealthy | Cause::QueueFull => (unavailable, overloaded, true),
+        let (fault, should_retry) = match cause {
+            Cause::CallerKeyMissing => (Fault::CallerKeyMissing, false),
+            Cause::CostSpent => (Fault::BudgetSpent, false),
+            Cause::Deadline | Cause::ExhaustedTimeout => (Fault::Timeout, false),
+            Cause::ExhaustedQuota => (Fault::QuotaExhausted, false),
+            Cause::ExhaustedRateLimit => (Fault::Limited, false),
+            Cause::NothingHasRoom => (Fault::Limited, true),
+            Cause::NoCapableTarget => (Fault::Unsupported, false),
+            Cause::NoCompliantTarget => (Fault::NoCompliantTarget, false),
+            Cause::RequestsOwn => (Fault::Invalid, false),
+            Cause::SideEffect => (Fault::ReconciliationRequired, false),
+            Cause::NothingHealthy | Cause::QueueFull => (Fault::Unavailable, true),
             // A stream that broke says nothing of load.
-            Cause::Committed => (unavailable, ("upstream_stream_error", "upstream_failed"), false),
-            Cause::Exhausted | Cause::ClientGone | Cause::Success => (unavailable, overloaded, false),
+            Cause::Committed => (Fault::UpstreamFailed, false),
+            Cause::Exhausted | Cause::ClientGone | Cause::Success => (Fault::Unavailable, false),
         };
-        let mut error = Self::new(status, kind, code, message, cause_name(cause));
+        let mut error = Self::new(fault, message, cause_name(cause));
         error.should_retry = Some(should_retry);
         // Waiting helps only where it was load, a limit or an outage.
         let passes = matches!(cause, Cause::Exhausted | Cause::ExhaustedRateLimit) || should_retry;
@@ -159,21 +149,41 @@ impl ApiError {
         error
     }
 
-    fn view(&self) -> ErrorView<'_> {
-        ErrorView {
+    /// The status that this error has in a dialect.
+    pub(crate) fn status_in(&self, dialect: Dialect) -> StatusCode {
+        if self.passed_on || dialect == Dialect::Chat {
+            return self.status;
+        }
+        StatusCode::from_u16(dialect.says(self.fault).status).unwrap_or(self.status)
+    }
+
+    /// Does something with this error as a dialect words it.
+    fn worded<T>(&self, dialect: Dialect, what: impl FnOnce(&ErrorView<'_>) -> T) -> T {
+        let provider = self.provider_kind.as_deref();
+        let kind = match provider {
+            None if !self.passed_on => Some(dialect.says(self.fault).kind.into()),
+            provider => dialect.error_kind(provider, self.status.as_u16()),
+        };
+        let fallback = dialect.says(self.fault).kind;
+        what(&ErrorView {
             message: &self.message,
-            kind: Some(self.provider_kind.as_deref().unwrap_or(self.kind)),
+            kind: Some(kind.as_deref().unwrap_or(fallback)),
             param: self.param.as_deref(),
             code: self.code.as_deref(),
             extra: Some(&self.extra),
-        }
+        })
     }
 
-    /// The answer with this error, its status and headers.
-    pub(crate) fn response(&self, pointsman: &Value) -> Response<ClientBody> {
-        let body = chat_error_body(&self.view(), Some(pointsman));
+    /// The answer with this error in the client's dialect, its status and headers.
+    pub(crate) fn response(
+        &self,
+        dialect: Dialect,
+        request_id: &str,
+        pointsman: &Value,
+    ) -> Response<ClientBody> {
+        let body = self.worded(dialect, |view| dialect.error_body(view, Some(request_id), Some(pointsman)));
         let mut response = Response::new(full(Bytes::from(body)));
-        *response.status_mut() = self.status;
+        *response.status_mut() = self.status_in(dialect);
         let headers = response.headers_mut();
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(retry) = self.should_retry {
@@ -187,8 +197,8 @@ impl ApiError {
     }
 
     /// The event that ends a stream with this error.
-    pub(crate) fn event(&self, pointsman: &Value) -> Bytes {
-        chat_error_event(&self.view(), Some(pointsman))
+    pub(crate) fn event(&self, dialect: Dialect, request_id: &str, pointsman: &Value) -> Bytes {
+        self.worded(dialect, |view| dialect.error_event(view, Some(request_id), Some(pointsman)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What may be asked of the gateway itself on the data plane: health, and the models that a key may use.
 
 use http::{Response, StatusCode};
+use pointsman_wire::dialect::Dialect;
 use serde_json::{Value, json};
 
 use crate::answer::{ClientBody, json as json_response};
@@ -21,6 +22,18 @@ pub(crate) fn health(app: &App, path: &str) -> Option<Response<ClientBody>> {
     }
 }
 
+/// A path without the prefixes under which base URLs that people already use mount the API.
+pub(crate) fn bare(path: &str) -> &str {
+    let prefixes = ["/openai/v1", "/anthropic/v1", "/v1"];
+    prefixes.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path)
+}
+
+/// The dialect that a client expects its errors in, also where nothing is there.
+pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
+    let messages = bare(path).starts_with("/messages") || headers.contains_key("anthropic-version");
+    if messages { Dialect::Messages } else { Dialect::Chat }
+}
+
 /// The names that a caller may ask for.
 pub(crate) fn granted(snapshot: &Snapshot, caller: &Caller) -> Vec<String> {
     let names = snapshot.config.catalog.names();
@@ -31,23 +44,40 @@ pub(crate) fn granted(snapshot: &Snapshot, caller: &Caller) -> Vec<String> {
 pub(crate) fn models(
     snapshot: &Snapshot,
     caller: &Caller,
+    dialect: Dialect,
     path: &str,
 ) -> Result<Response<ClientBody>, Box<ApiError>> {
     let names = granted(snapshot, caller);
     let Some(wanted) = path.strip_prefix("/models/") else {
-        let data: Vec<Value> = names.iter().map(|name| model(snapshot, name)).collect();
-        return Ok(json_response(StatusCode::OK, &json!({ "object": "list", "data": data })));
+        let data: Vec<Value> = names.iter().map(|name| model(snapshot, dialect, name)).collect();
+        return Ok(json_response(StatusCode::OK, &list(dialect, data)));
     };
     // Ids may hold slashes, which SDKs escape.
     let wanted = wanted.replace("%2F", "/").replace("%2f", "/");
     if names.contains(&wanted) {
-        return Ok(json_response(StatusCode::OK, &model(snapshot, &wanted)));
+        return Ok(json_response(StatusCode::OK, &model(snapshot, dialect, &wanted)));
     }
     let close = pointsman_config::nearest(&wanted, names.iter().map(String::as_str));
     Err(ApiError::unknown_model(&wanted, &close))
 }
 
-fn model(snapshot: &Snapshot, name: &str) -> Value {
+fn list(dialect: Dialect, data: Vec<Value>) -> Value {
+    match dialect {
+        Dialect::Chat => json!({ "object": "list", "data": data }),
+        Dialect::Messages => {
+            let id = |model: Option<&Value>| model.and_then(|m| m.get("id")).cloned().unwrap_or(Value::Null);
+            let (first, last) = (id(data.first()), id(data.last()));
+            json!({ "data": data, "has_more": false, "first_id": first, "last_id": last })
+        }
+    }
+}
+
+fn model(snapshot: &Snapshot, dialect: Dialect, name: &str) -> Value {
+    if dialect == Dialect::Messages {
+        // When a model was made is not known here; the field is required, and SDKs parse it as a date.
+        let created = "1970-01-01T00:00:00Z";
+        return json!({ "type": "model", "id": name, "display_name": name, "created_at": created });
+    }
     let catalog = &snapshot.config.catalog;
     let owner = match catalog.targets.iter().find(|t| t.model.as_deref() == Some(name)) {
         Some(target) => target.provider.as_str(),

@@ -80,6 +80,7 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished<'a> {
     pub(crate) route: &'a str,
+    pub(crate) dialect: &'a str,
     pub(crate) target: &'a str,
     pub(crate) terminal: &'a str,
     pub(crate) action: &'a str,
@@ -224,7 +225,7 @@ impl Metrics {
     pub(crate) fn finished(&self, f: &Finished<'_>) {
         let labels = RequestLabels {
             route: f.route.into(),
-            dialect: "chat".into(),
+            dialect: f.dialect.into(),
             terminal: f.terminal.into(),
             action: f.action.into(),
         };

@@ -4,7 +4,7 @@
 //! accept → authenticate → read body and envelope → plan → loop { decide → attempt → classify } → relay → settle
 //! ```
 //!
-//! [`serve`] is the door, [`chat`] the way up to the plan, [`until_released`] the loop, [`respond`] and
+//! [`serve`] is the door, [`generate`] the way up to the plan, [`until_released`] the loop, [`respond`] and
 //! [`Relay`](crate::relay::Relay) the way back. Settling happens when the [`Exchange`] is dropped, on every exit.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use pointsman_config::nearest;
 use pointsman_core::controller::{Command, Event, Stop};
 use pointsman_core::request::{Resolved, resolve};
 use pointsman_core::rng::stable_hash;
-use pointsman_wire::chat::heartbeat;
+use pointsman_wire::dialect::Dialect;
 use pointsman_wire::envelope::{Envelope, Limits};
 use serde_json::json;
 use tokio::time::timeout;
@@ -37,6 +37,8 @@ use crate::run::Worker;
 use crate::snapshot::Snapshot;
 use crate::{ids, intake, listing, preferences};
 
+/// Before the first event of a stream every dialect takes a comment.
+const BEAT: &[u8] = b": ping\n\n";
 /// Names of models are kept in records and as failure domains: they may be so long, in bytes.
 const LONGEST_MODEL: usize = 256;
 /// The nesting of a request's JSON may be so deep.
@@ -52,6 +54,7 @@ pub(crate) async fn serve(
     let id = ids::request_id();
     let head = request.method() == Method::HEAD;
     let two = request.version() == http::Version::HTTP_2;
+    let dialect = listing::dialect_of(request.uri().path(), request.headers());
     let mut response = match route(&app, &worker, &hosts, request, &id).await {
         Ok(response) => response,
         Err(error) => {
@@ -61,9 +64,9 @@ pub(crate) async fn serve(
                 status = error.status.as_u16(),
                 "request refused"
             );
-            let mut response =
-                error.response(&json!({ "request_id": id, "terminal": "rejected", "reason": error.cause }));
-            Provenance { request_id: id, ..Provenance::default() }
+            let pointsman = json!({ "request_id": id, "terminal": "rejected", "reason": error.cause });
+            let mut response = error.response(dialect, &id, &pointsman);
+            Provenance { request_id: id, id_names: dialect.client_request_ids(), ..Provenance::default() }
                 .write(response.headers_mut(), pointsman_config::Expose::Minimal);
             response
         }
@@ -94,14 +97,18 @@ async fn route(
     // Whatever is asked for: who has no key does not even learn what there is.
     let snapshot = app.snapshot.load_full();
     let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
-    let bare = path.strip_prefix("/openai/v1").or_else(|| path.strip_prefix("/v1")).unwrap_or(path);
+    let bare = listing::bare(path);
     match (request.method(), bare) {
         (&Method::POST, "/chat/completions") => {
-            chat(Door { app, worker, snapshot, caller }, request, id).await
+            generate(Dialect::Chat, Door { app, worker, snapshot, caller }, request, id).await
         }
-        (_, "/chat/completions") => Err(ApiError::wrong_method(path, "POST")),
+        (&Method::POST, "/messages") => {
+            generate(Dialect::Messages, Door { app, worker, snapshot, caller }, request, id).await
+        }
+        (_, "/chat/completions" | "/messages") => Err(ApiError::wrong_method(path, "POST")),
         (&Method::GET | &Method::HEAD, models) if models == "/models" || models.starts_with("/models/") => {
-            listing::models(&snapshot, &caller, models)
+            let dialect = listing::dialect_of(path, request.headers());
+            listing::models(&snapshot, &caller, dialect, models)
         }
         (method, _) => Err(ApiError::unknown_path(method, path)),
     }
@@ -115,8 +122,9 @@ struct Door<'a> {
     caller: Caller,
 }
 
-/// `POST /v1/chat/completions`.
-async fn chat(
+/// `POST /v1/chat/completions` and `POST /v1/messages`.
+async fn generate(
+    dialect: Dialect,
     Door { app, worker, snapshot, caller }: Door<'_>,
     request: Request<Incoming>,
     id: &str,
@@ -134,7 +142,7 @@ async fn chat(
     let mut claim = app.admission.claim();
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
     let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-    let envelope = Envelope::read(&body, &limits).map_err(|e| intake::refusal(&e))?;
+    let envelope = Envelope::read_as(dialect, &body, &limits).map_err(|e| intake::refusal(&e))?;
     let caller_keys = caller_keys(&parts.headers)?;
     let asked = Asked { caller: &caller, envelope: &envelope, headers: &parts.headers };
     let providers = caller_keys.keys().cloned().collect();
@@ -284,7 +292,7 @@ fn finish(mut exchange: Exchange, released: Released) -> Response<ClientBody> {
             exchange.settle();
             let mut headers = HeaderMap::new();
             headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            copy_rate_limits(&whole.headers, &mut headers);
+            copy_rate_limits(exchange.inbound.envelope.dialect(), &whole.headers, &mut headers);
             exchange.provenance().write(&mut headers, expose);
             // Its place in flight and its claim on memory last until the client has taken the answer.
             let mut response = Response::new(in_pieces(whole.body, exchange));
@@ -293,9 +301,9 @@ fn finish(mut exchange: Exchange, released: Released) -> Response<ClientBody> {
         }
         Released::Live(live) => {
             let provenance = exchange.provenance();
-            let upstream_headers = live.headers.clone();
+            let (dialect, upstream_headers) = (live.tap.dialect(), live.headers.clone());
             let mut response = event_stream(streamed(Relay::new(exchange, *live), Relay::next));
-            copy_rate_limits(&upstream_headers, response.headers_mut());
+            copy_rate_limits(dialect, &upstream_headers, response.headers_mut());
             provenance.write(response.headers_mut(), expose);
             response
         }
@@ -321,6 +329,7 @@ impl Opening {
     fn of(exchange: &Exchange) -> Self {
         let provenance = Provenance {
             request_id: exchange.inbound.id.clone(),
+            id_names: exchange.inbound.envelope.dialect().client_request_ids(),
             route: exchange.inbound.route.clone(),
             early: true,
             ..Provenance::default()
@@ -339,10 +348,10 @@ impl Early {
     async fn next(self) -> Option<(Bytes, Self)> {
         match self {
             Self::Opened(pending, keepalive) => {
-                Some((Bytes::from_static(heartbeat()), Self::Waiting(pending, keepalive)))
+                Some((Bytes::from_static(BEAT), Self::Waiting(pending, keepalive)))
             }
             Self::Waiting(mut pending, keepalive) => match timeout(keepalive, &mut pending).await {
-                Err(_) => Some((Bytes::from_static(heartbeat()), Self::Waiting(pending, keepalive))),
+                Err(_) => Some((Bytes::from_static(BEAT), Self::Waiting(pending, keepalive))),
                 Ok((mut exchange, released)) => {
                     exchange.early = true;
                     match released {

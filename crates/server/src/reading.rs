@@ -8,7 +8,8 @@ use pointsman_core::kind::Phase;
 use pointsman_core::request::Shape;
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
-use pointsman_wire::chat::{BadCompletion, ChunkKind, Gather, GatherError, StreamDecoder, check_completion};
+use pointsman_wire::chat::{BadCompletion, GatherError};
+use pointsman_wire::dialect::{ChunkKind, Dialect, Gather, StreamTap, check_answer};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
@@ -28,7 +29,7 @@ const NOT_STREAMED: &str = "the provider answered without the stream that was as
 pub(crate) struct Reading {
     body: Body,
     decoder: SseDecoder,
-    pub(crate) tap: StreamDecoder,
+    pub(crate) tap: StreamTap,
     target: TargetIndex,
     headers: HeaderMap,
     limits: AttemptLimits,
@@ -36,7 +37,7 @@ pub(crate) struct Reading {
     first_output: Option<Instant>,
     /// When an event, or a part of one, last came.
     progress: Instant,
-    held: Vec<Bytes>,
+    held: Vec<SseEvent>,
     held_bytes: usize,
     tokens: u64,
     ended: bool,
@@ -49,12 +50,12 @@ pub(crate) struct Live {
     /// The rest of the upstream's answer; taken when it is drained.
     pub(crate) body: Option<Body>,
     pub(crate) decoder: SseDecoder,
-    pub(crate) tap: StreamDecoder,
+    pub(crate) tap: StreamTap,
     pub(crate) target: TargetIndex,
     pub(crate) headers: HeaderMap,
     pub(crate) limits: AttemptLimits,
-    /// The data of the events so far, in their order.
-    pub(crate) held: Vec<Bytes>,
+    /// The events so far, in their order.
+    pub(crate) held: Vec<SseEvent>,
     /// Everything is here already.
     pub(crate) ended: bool,
     pub(crate) started: Instant,
@@ -68,11 +69,11 @@ enum Release {
 }
 
 impl Reading {
-    pub(crate) fn new(attempt: &Attempt, response: Response, started: Instant) -> Self {
+    pub(crate) fn new(dialect: Dialect, attempt: &Attempt, response: Response, started: Instant) -> Self {
         Self {
             body: response.body,
             decoder: SseDecoder::new(MAX_EVENT),
-            tap: StreamDecoder::new(),
+            tap: StreamTap::new(dialect),
             target: attempt.target,
             headers: response.headers,
             limits: attempt.limits,
@@ -189,7 +190,8 @@ pub(crate) async fn until_released(
     mut reading: Reading,
     way: Way,
 ) -> Result<AttemptEnd, AttemptFailure> {
-    let mut gather = (way == Way::Gather).then(|| Gather::new(MAX_ANSWER));
+    let dialect = reading.tap.dialect();
+    let mut gather = (way == Way::Gather).then(|| Gather::new(dialect, MAX_ANSWER));
     let release = release(exchange, way);
     while let Some(event) = reading.next().await? {
         let done = take(exchange, attempt, &mut reading, event, gather.as_mut())?;
@@ -235,7 +237,7 @@ fn not_streamed(
     if way == Way::Gather {
         return attempt::answered(exchange, attempt, reading.headers, body);
     }
-    Err(match check_completion(&body) {
+    Err(match check_answer(reading.tap.dialect(), &body) {
         Err(BadCompletion::ErrorObject(error)) => in_band(exchange, attempt.target, &error, Phase::Headers),
         _ => verdict::bad_response(NOT_STREAMED, Phase::Headers, false),
     })
@@ -262,7 +264,7 @@ fn take(
     event: SseEvent,
     gather: Option<&mut Gather>,
 ) -> Result<bool, AttemptFailure> {
-    let facts = reading.tap.event(&event.data);
+    let facts = reading.tap.event(event.event.as_deref(), &event.data);
     match facts.kind {
         ChunkKind::Done => return Ok(true),
         ChunkKind::Error(error) => return Err(in_band(exchange, reading.target, &error, reading.phase())),
@@ -284,19 +286,21 @@ fn take(
     let usage_unasked = facts.usage_only && !exchange.inbound.envelope.include_usage();
     match gather {
         Some(gather) => {
-            gather.event(&event.data).map_err(|e| gathered_badly(exchange, reading, e))?;
+            gather
+                .event(event.event.as_deref(), &event.data)
+                .map_err(|e| gathered_badly(exchange, reading, e))?;
             reading.held_bytes += event.data.len();
             claim(exchange, reading)?;
         }
         None if usage_unasked => {}
-        None => hold(exchange, reading, event.data)?,
+        None => hold(exchange, reading, event)?,
     }
     Ok(false)
 }
 
-fn hold(exchange: &mut Exchange, reading: &mut Reading, data: Bytes) -> Result<(), AttemptFailure> {
-    reading.held_bytes += data.len();
-    reading.held.push(data);
+fn hold(exchange: &mut Exchange, reading: &mut Reading, event: SseEvent) -> Result<(), AttemptFailure> {
+    reading.held_bytes += event.data.len();
+    reading.held.push(event);
     let preamble = reading.first_output.is_none() && reading.held_bytes > MAX_PREAMBLE;
     if preamble || reading.held_bytes > MAX_ANSWER {
         return Err(verdict::bad_response("more had to be held back than is kept", reading.phase(), false));

@@ -39,7 +39,7 @@ fn entry(exchange: &Exchange) -> RequestEntry {
         correlation_id: exchange.inbound.correlation_id.clone(),
         at_unix_ms: exchange.inbound.at_unix_ms,
         key: exchange.inbound.caller.key_name().map(str::to_owned),
-        dialect: "chat",
+        dialect: exchange.inbound.envelope.dialect().name(),
         requested: exchange.inbound.envelope.model().to_owned(),
         route: exchange.inbound.route.clone(),
         stream: exchange.inbound.envelope.stream(),
@@ -158,6 +158,7 @@ fn count(exchange: &Exchange, entry: &RequestEntry) {
     let succeeded = entry.terminal == Terminal::Success.name();
     metrics.finished(&Finished {
         route: route_label(exchange, entry),
+        dialect: entry.dialect,
         target,
         terminal: entry.terminal,
         action: entry.action.unwrap_or("none"),

@@ -6,8 +6,8 @@
 use bytes::{Bytes, BytesMut};
 use pointsman_core::controller::{Command, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
-use pointsman_wire::chat::{ChunkKind, add_disclosure, done_event, heartbeat};
-use pointsman_wire::sse::{SseEvent, write_event};
+use pointsman_wire::dialect::{ChunkKind, Dialect};
+use pointsman_wire::sse::SseEvent;
 use tokio::time::{Duration, Instant};
 
 use crate::attempt::in_band;
@@ -96,11 +96,14 @@ impl Relay {
             let expose = self.exchange.snapshot.config.server.expose;
             self.exchange.provenance().json(expose).to_string()
         });
-        for (place, data) in std::mem::take(&mut self.live.held).into_iter().enumerate() {
-            match disclosure.as_deref().filter(|_| place == 0) {
-                Some(pointsman) => write_event(&mut out, None, &add_disclosure(&data, pointsman)),
-                None => write_event(&mut out, None, &data),
+        let dialect = self.dialect();
+        let mut disclosure = disclosure.as_deref();
+        for event in std::mem::take(&mut self.live.held) {
+            let disclosed = disclosure.and_then(|pointsman| dialect.disclosed(&event.data, pointsman));
+            if disclosed.is_some() {
+                disclosure = None;
             }
+            dialect.write_event(&mut out, event.event.as_deref(), disclosed.as_ref().unwrap_or(&event.data));
         }
         self.state = State::Reading;
         if self.live.ended {
@@ -121,7 +124,7 @@ impl Relay {
             let read = self.read(beat_at).await;
             self.waited += before.elapsed();
             match read {
-                Read::Beat => out.extend_from_slice(heartbeat()),
+                Read::Beat => out.extend_from_slice(self.dialect().heartbeat(true)),
                 Read::Chunk => self.take_events(&mut out),
                 Read::Ended => self.ended(&mut out),
                 Read::Failed(failure) => self.break_off(failure, &mut out),
@@ -196,27 +199,36 @@ impl Relay {
     }
 
     fn take(&mut self, event: &SseEvent, out: &mut BytesMut) {
-        let facts = self.live.tap.event(&event.data);
+        let dialect = self.dialect();
+        let facts = self.live.tap.event(event.event.as_deref(), &event.data);
         match facts.kind {
+            // Where the end is an event with data, it is the provider's own.
+            ChunkKind::Done if dialect == Dialect::Messages => {
+                dialect.write_event(out, event.event.as_deref(), &event.data);
+                self.finished();
+            }
             ChunkKind::Done => self.finish(out),
             ChunkKind::Error(error) => {
                 self.break_off(in_band(&self.exchange, self.live.target, &error, Phase::Committed), out);
             }
-            ChunkKind::Malformed if self.may_drop() => self.exchange.malformed += 1,
+            ChunkKind::Malformed if self.may_drop(facts.expendable) => self.exchange.malformed += 1,
             ChunkKind::Malformed => {
                 let words = "an event cannot be read, and what it said may matter";
                 self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
             }
             _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
-            _ => write_event(out, None, &event.data),
+            _ => dialect.write_event(out, event.event.as_deref(), &event.data),
         }
     }
 
     /// In plain text and reasoning the rest is worth more than one lost event; a tool call or a structured answer with
     /// a hole in it is worth nothing.
-    fn may_drop(&self) -> bool {
-        !self.live.tap.tool_call_open()
-            && self.exchange.controller.request().needs.structured_output.is_none()
+    fn may_drop(&self, expendable: bool) -> bool {
+        expendable && self.exchange.controller.request().needs.structured_output.is_none()
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.live.tap.dialect()
     }
 
     /// The upstream's stream ended.
@@ -244,7 +256,11 @@ impl Relay {
     }
 
     fn finish(&mut self, out: &mut BytesMut) {
-        out.extend_from_slice(done_event());
+        out.extend_from_slice(self.dialect().end_event());
+        self.finished();
+    }
+
+    fn finished(&mut self) {
         self.state = State::Finished;
         self.exchange.usage = self.live.tap.usage().copied();
         self.exchange.succeed();

@@ -9,6 +9,7 @@ use pointsman_config::{Config, Credential, HttpPreference, Key};
 use pointsman_core::fleet::{Bindings, Fleet};
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{HttpVersion, Origin};
+use pointsman_wire::dialect::Dialect;
 use pointsman_wire::provider::{self, Provider};
 use secrecy::ExposeSecret;
 
@@ -36,8 +37,12 @@ pub(crate) struct Upstream {
 /// The path of a call, which at Azure names the deployment.
 #[derive(Debug)]
 pub(crate) enum Path {
-    Fixed(String),
-    Azure { base_url: String, api_version: String },
+    /// One for each dialect that the provider speaks.
+    Fixed(Vec<(Dialect, String)>),
+    Azure {
+        base_url: String,
+        api_version: String,
+    },
 }
 
 /// The credential of a target, made ready as a header.
@@ -99,7 +104,11 @@ impl Upstream {
             Some(azure) => {
                 Path::Azure { base_url: from.base_url.clone(), api_version: azure.api_version.clone() }
             }
-            None => Path::Fixed(path_of(provider, &from.base_url, model, None)?),
+            None => {
+                let spoken = Dialect::ALL.into_iter().filter(|d| provider.speaks(*d));
+                let paths = spoken.map(|d| Ok((d, path_of(provider, d, &from.base_url, model, None)?)));
+                Path::Fixed(paths.collect::<Result<_, String>>()?)
+            }
         };
         let auth = match &from.credential {
             Credential::None => Auth::None,
@@ -124,12 +133,12 @@ impl Upstream {
         matches!(self.auth, Auth::Caller)
     }
 
-    /// The path and query of a Chat Completions call for this upstream model.
-    pub(crate) fn chat_path(&self, upstream_model: &str) -> Option<String> {
+    /// The path and query of a call in this dialect for this upstream model.
+    pub(crate) fn path(&self, dialect: Dialect, upstream_model: &str) -> Option<String> {
         match &self.path {
-            Path::Fixed(path) => Some(path.clone()),
+            Path::Fixed(paths) => paths.iter().find(|(d, _)| *d == dialect).map(|(_, path)| path.clone()),
             Path::Azure { base_url, api_version } => {
-                path_of(self.provider, base_url, upstream_model, Some(api_version)).ok()
+                path_of(self.provider, dialect, base_url, upstream_model, Some(api_version)).ok()
             }
         }
     }
@@ -145,11 +154,13 @@ pub(crate) fn credential_header(provider: &Provider, secret: &str) -> Option<(He
 
 fn path_of(
     provider: &Provider,
+    dialect: Dialect,
     base_url: &str,
     upstream_model: &str,
     api_version: Option<&str>,
 ) -> Result<String, String> {
-    let url = provider.chat_url(Some(base_url), upstream_model, api_version).map_err(|e| e.to_string())?;
+    let url =
+        provider.url(dialect, Some(base_url), upstream_model, api_version).map_err(|e| e.to_string())?;
     let uri = http::Uri::try_from(url).map_err(|_| format!("'{base_url}' is not a usable URL"))?;
     let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     Ok(path.to_owned())

@@ -19,8 +19,6 @@ impl Exchange {
         match stop.cause {
             Cause::RequestsOwn => self.pass_on(stop, &mut error),
             Cause::Exhausted if !self.looks_like_load(stop) => error.code = Some("upstream_failed".into()),
-            // A broken answer is no load: a client that waits for load to pass would wait in vain.
-            Cause::Committed => error.code = Some("upstream_failed".into()),
             _ => {}
         }
         error
@@ -29,8 +27,9 @@ impl Exchange {
     /// The response to a client whose stream was not opened yet.
     pub(crate) fn refuse(&mut self, stop: &Stop) -> Response<ClientBody> {
         let error = self.error_of(stop);
-        self.status = error.status.as_u16();
-        let mut response = error.response(&self.disclosure(stop));
+        let dialect = self.inbound.envelope.dialect();
+        self.status = error.status_in(dialect).as_u16();
+        let mut response = error.response(dialect, &self.inbound.id, &self.disclosure(stop));
         self.provenance().write(response.headers_mut(), self.snapshot.config.server.expose);
         response
     }
@@ -44,7 +43,7 @@ impl Exchange {
         if let Some(object) = disclosure.as_object_mut() {
             object.insert("retryable".into(), json!(broken || error.should_retry == Some(true)));
         }
-        error.event(&disclosure)
+        error.event(self.inbound.envelope.dialect(), &self.inbound.id, &disclosure)
     }
 
     /// What the error body says of the way: kinds and timings, no content.
@@ -94,6 +93,7 @@ impl Exchange {
         };
         if let Some(status) = attempt.status.filter(passes) {
             error.status = StatusCode::from_u16(status).unwrap_or(error.status);
+            error.passed_on = true;
         }
         if callers {
             error.retry_after = self.notes.get(place).and_then(|n| n.retry_after);
