@@ -26,6 +26,7 @@ use crate::auth::{Caller, caller_keys};
 use crate::clock::Entropy;
 use crate::fail::ApiError;
 use crate::intake;
+use crate::listing::dialect_of;
 use crate::pipeline::{Asked, MAX_DEPTH};
 use crate::snapshot::Snapshot;
 
@@ -93,7 +94,7 @@ impl From<Box<ApiError>> for ExplainError {
 }
 
 impl App {
-    /// Explains a Chat Completions request. `route` is asked for instead of its `model`; `key` is the name of the
+    /// Explains a request; with the header `anthropic-version` it is one in the messages dialect. `route` is asked for instead of its `model`; `key` is the name of the
     /// gateway key that it would come with; `headers` count as on the data plane.
     ///
     /// # Errors
@@ -108,7 +109,8 @@ impl App {
         let snapshot = self.snapshot.load_full();
         let body = asked_for(request, route, &snapshot)?;
         let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-        let envelope = Envelope::read(&body, &limits).map_err(|e| intake::refusal(&e))?;
+        let envelope =
+            Envelope::read_as(dialect_of("", headers), &body, &limits).map_err(|e| intake::refusal(&e))?;
         let caller = caller(&snapshot, key)?;
         let providers = caller_keys(headers)?.into_keys().collect();
         let asked = Asked { caller: &caller, envelope: &envelope, headers };
