@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::stream::StreamDecoder;
@@ -102,7 +104,7 @@ impl Gather {
         );
         let mut content = Vec::with_capacity(self.blocks.len());
         for block in self.blocks.into_values() {
-            match block.into_json() {
+            match block.whole() {
                 Some(block) => content.push(block),
                 // The model was cut off in the middle of a call. An input is not made up: the call is left out,
                 // and the stop reason says why.
@@ -110,8 +112,9 @@ impl Gather {
                 None => return Err(GatherError::Malformed),
             }
         }
-        message.insert("content".to_owned(), Value::Array(content));
-        serde_json::to_vec(&message).map(Bytes::from).map_err(|_| GatherError::Malformed)
+        message.remove("content");
+        let whole = Whole { message, content };
+        serde_json::to_vec(&whole).map(Bytes::from).map_err(|_| GatherError::Malformed)
     }
 
     fn start(&mut self, mut event: Map<String, Value>) {
@@ -193,17 +196,48 @@ impl Block {
     }
 
     /// The finished block; `None` if its input is no JSON.
-    fn into_json(self) -> Option<Value> {
+    fn whole(self) -> Option<WholeBlock> {
         let mut fields = self.fields;
         let calls = fields.get("type").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("tool_use"));
-        if !self.input.trim().is_empty() {
-            fields.insert("input".to_owned(), serde_json::from_str(&self.input).ok()?);
-        } else if calls {
-            // No input comes as no text at all; llama.cpp leaves out the empty object of the start too.
-            fields.entry("input").or_insert_with(|| json!({}));
+        if self.input.trim().is_empty() {
+            if calls {
+                // No input comes as no text at all; llama.cpp leaves out the empty object of the start too.
+                fields.entry("input").or_insert_with(|| json!({}));
+            }
+            return Some(WholeBlock { fields, input: None });
         }
-        Some(Value::Object(fields))
+        fields.remove("input");
+        Some(WholeBlock { fields, input: Some(RawValue::from_string(self.input).ok()?) })
     }
+}
+
+#[derive(Serialize)]
+struct Whole {
+    #[serde(flatten)]
+    message: Map<String, Value>,
+    content: Vec<WholeBlock>,
+}
+
+struct WholeBlock {
+    fields: Map<String, Value>,
+    /// As the model wrote it: a value tree would round its large numbers.
+    input: Option<Box<RawValue>>,
+}
+
+impl Serialize for WholeBlock {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let input = self.input.as_ref();
+        // `collect_map` wants one type of value.
+        let fields = self.fields.iter().map(|(key, value)| (key.as_str(), Part::Field(value)));
+        serializer.collect_map(fields.chain(input.map(|input| ("input", Part::Input(input)))))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Part<'a> {
+    Field(&'a Value),
+    Input(&'a RawValue),
 }
 
 fn index(event: &Map<String, Value>) -> u64 {

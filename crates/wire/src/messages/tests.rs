@@ -254,6 +254,19 @@ mod gathering {
         assert_eq!(gather(&[start(), text(), text()], 1000), Err(GatherError::Malformed));
     }
 
+    #[test]
+    fn the_input_of_a_tool_call_is_kept_as_the_model_wrote_it() {
+        let input = r#"{"id": 123456789012345678901234567890, "b":1.0,"a":2}"#;
+        let mut gather = Gather::new(1 << 20);
+        let call = block(json!({"type": "tool_use", "id": "t", "name": "f", "input": {}}));
+        let json = delta(json!({"type": "input_json_delta", "partial_json": input}));
+        for event in [start(), call, json].into_iter().chain(end()) {
+            gather.event(None, event.to_string().as_bytes()).unwrap();
+        }
+        let body = String::from_utf8(gather.finish().unwrap().to_vec()).unwrap();
+        assert!(body.contains(&format!("\"input\":{input}")), "{body}");
+    }
+
     fn pieces() -> impl Strategy<Value = Vec<String>> {
         proptest::collection::vec("[a-z\"\\\\{}北👍 ]{0,6}", 1..6)
     }
