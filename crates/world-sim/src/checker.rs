@@ -165,7 +165,7 @@ impl Checker {
 
     fn check(&mut self, watch: &mut Watch, step: &mut Step<'_>) -> Checked {
         let before = watch.clone_live();
-        watch.take(&step.truth, step.now)?;
+        watch.take(&step.truth, step.now, self.process.throttle.max)?;
         self.check_command(watch, step)?;
         let Some((health, shared)) = self.replicas.get_mut(step.replica) else { return Ok(()) };
         shared.release(&step.truth, before.as_ref(), step.now);

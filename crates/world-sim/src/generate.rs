@@ -1,6 +1,7 @@
 //! Scenarios from a seed: every one another fleet, another configuration, other clients and other misfortunes.
 
 use pointsman_core::policy::Strategy;
+use serde_json::Value;
 
 use crate::random::Stream;
 use crate::scenario::{
@@ -19,7 +20,7 @@ pub fn scenario(seed: u64, requests: u64) -> Scenario {
     let policy = policy(&mut luck);
     let clients = clients(&mut luck, &models, requests as f64 / span, span);
     let faults = faults(&mut luck, &targets, span);
-    Scenario {
+    rounded(Scenario {
         name: format!("seed {seed}"),
         about: String::new(),
         seed,
@@ -30,6 +31,24 @@ pub fn scenario(seed: u64, requests: u64) -> Scenario {
         policy,
         clients,
         faults,
+    })
+}
+
+/// The same with nine digits to each number: a file then holds exactly what was played.
+fn rounded(scenario: Scenario) -> Scenario {
+    let value = serde_json::to_value(&scenario).map(round);
+    value.and_then(serde_json::from_value).unwrap_or(scenario)
+}
+
+fn round(value: Value) -> Value {
+    match value {
+        Value::Array(all) => all.into_iter().map(round).collect(),
+        Value::Object(all) => all.into_iter().map(|(name, value)| (name, round(value))).collect(),
+        Value::Number(number) if number.is_f64() => {
+            let digits = number.as_f64().and_then(|n| format!("{n:.8e}").parse::<f64>().ok());
+            digits.map_or(Value::Number(number), Value::from)
+        }
+        value => value,
     }
 }
 

@@ -57,7 +57,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         return run_seeds(arguments);
     }
     let scenario = one_scenario(arguments)?;
-    let outcome = play_twice(&scenario);
+    let outcome = play_twice(&scenario, play);
     show(arguments, &outcome.report, 1);
     match &outcome.violation {
         None => Ok(true),

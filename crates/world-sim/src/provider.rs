@@ -111,8 +111,10 @@ impl Provider {
     pub fn call(&mut self, ask: &Ask, now: Instant) -> Course {
         let pace = self.pace(now);
         let connect = self.luck.span(0.002, 0.02);
-        let thinks = seconds(self.first_token * pace * self.luck.log_normal(self.spread));
-        let speaks = seconds(self.answer * pace * self.luck.log_normal(self.spread));
+        // A visitor that looks whether all is well again must not meet a rare long answer.
+        let spread = if self.calm { 0.0 } else { self.spread };
+        let thinks = seconds(self.first_token * pace * self.luck.log_normal(spread));
+        let speaks = seconds(self.answer * pace * self.luck.log_normal(spread));
         let (noise, dice) = (self.luck.unit(), self.luck.unit());
         let healthy = Course::answer(connect, connect + thinks, connect + thinks + speaks);
         self.in_flight += 1;

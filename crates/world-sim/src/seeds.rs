@@ -37,7 +37,7 @@ pub struct Summary {
 }
 
 /// Plays a scenario twice and compares every decision.
-pub fn play_twice(scenario: &Scenario) -> Outcome {
+pub fn play_twice(scenario: &Scenario, mut play: impl FnMut(&Scenario) -> Outcome) -> Outcome {
     let mut first = play(scenario);
     let second = play(scenario);
     if first.violation.is_none() && first.digest != second.digest {
@@ -72,7 +72,7 @@ fn work(next: &AtomicU64, summary: &Mutex<Summary>, first: u64, count: u64, requ
         }
         let scenario = generate::scenario(first.wrapping_add(number), requests);
         let twice = number.is_multiple_of(TWICE_EVERY);
-        let outcome = if twice { play_twice(&scenario) } else { play(&scenario) };
+        let outcome = if twice { play_twice(&scenario, play) } else { play(&scenario) };
         let mut summary = summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         summary.worlds += 1;
         summary.report.merge(&outcome.report);

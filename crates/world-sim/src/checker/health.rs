@@ -222,6 +222,8 @@ impl Health {
             domain.half_open && self.speaks_well(place, step, live)
         } else if cause == COOLDOWN {
             live.is_some_and(|l| self.may_cool_down(l, step))
+        } else if cause == BreakerCause::TimeOver.words() || cause == BreakerCause::LastResort.words() {
+            domain.open
         } else if cause == LIFTED {
             matches!(step.truth, Truth::Committed { .. } | Truth::Succeeded)
         } else {

@@ -167,8 +167,7 @@ impl Checker {
 
     /// Nobody sleeps while a healthy equivalent that was not tried has room.
     fn check_sleep(&self, watch: &Watch, step: &Step<'_>) -> Checked {
-        let others_wait =
-            step.fleet.queue.iter().map(|(_, n)| n).sum::<usize>() > usize::from(watch.queued) + 1;
+        let others_wait = step.fleet.queue.iter().map(|(_, n)| n).sum::<usize>() > 1;
         if watch.tried.is_empty() && others_wait {
             // What room there is may be that of those who came earlier.
             return Ok(());

@@ -4,7 +4,7 @@ use pointsman_core::controller::Command;
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::request::Reroute;
 use pointsman_core::target::Catalog;
-use pointsman_core::time::Instant;
+use pointsman_core::time::{Duration, Instant};
 
 use super::{Checked, Invariant, Truth, broken};
 
@@ -100,7 +100,7 @@ impl Watch {
     }
 
     /// Takes in what happened.
-    pub(super) fn take(&mut self, truth: &Truth, now: Instant) -> Checked {
+    pub(super) fn take(&mut self, truth: &Truth, now: Instant, longest_throttle: Duration) -> Checked {
         if self.ended {
             return broken(Invariant::Accounted, format!("{truth:?} at {now} after its end"));
         }
@@ -116,7 +116,10 @@ impl Watch {
             Truth::Failed { failed, executed } => {
                 self.live = None;
                 if let Some(tried) = self.tried.last_mut() {
-                    tried.kind = Some(failed.kind);
+                    // Guidance that long means a quota, not a rate.
+                    let quota = failed.kind == FailureKind::RateLimit
+                        && failed.retry_after.is_some_and(|wait| wait > longest_throttle);
+                    tried.kind = Some(if quota { FailureKind::QuotaExhausted } else { failed.kind });
                     tried.phase = failed.phase;
                     tried.executed = *executed;
                 }

@@ -59,18 +59,18 @@ impl Health {
         }
         for candidate in &tier {
             let ours = candidate.target.0 == picked;
-            if ours || is_ready(candidate, step) {
+            if ours || share_of(candidate, step).is_some() {
                 self.count_pick(candidate.target.0, ours, tools, step.now, slow_start(governance))?;
             }
         }
         Ok(())
     }
 
-    /// Whether it takes calls and recovers from nothing.
+    /// Whether it takes its whole share of calls, and recovers from nothing.
     fn is_steady(&self, candidate: &Candidate, tools: bool, step: &Step<'_>) -> bool {
         let mut crossed = self.breakers(candidate.target.0, tools);
         crossed.all(|place| self.domains.get(place).is_some_and(|d| d.ramp.is_none()))
-            && is_ready(candidate, step)
+            && share_of(candidate, step).is_some_and(|share| share >= 1.0)
     }
 
     fn count_pick(
@@ -101,7 +101,11 @@ impl Health {
     }
 }
 
-fn is_ready(candidate: &Candidate, step: &Step<'_>) -> bool {
+/// Which share it would get now; `None` where it takes no call.
+fn share_of(candidate: &Candidate, step: &Step<'_>) -> Option<f64> {
     let call = candidate.call(step.controller.request(), false);
-    matches!(step.fleet.availability(&call, step.now), Availability::Ready { share, .. } if share > 0.0)
+    match step.fleet.availability(&call, step.now) {
+        Availability::Ready { share, .. } => Some(share),
+        Availability::Blocked(_) => None,
+    }
 }
