@@ -84,6 +84,25 @@ pub(crate) fn refuse_loops(headers: &HeaderMap, own: &str) -> Result<(), Box<Api
     Ok(())
 }
 
+/// Headers that are passed on to providers may be so long, in bytes: one that a provider breaks the connection over would
+/// be held against its target.
+const LONGEST_PASSED_ON: usize = 4 * 1024;
+
+/// Refuses what is too long to be passed on.
+pub(crate) fn refuse_long_headers(
+    headers: &HeaderMap,
+    passed_on: &[&'static str],
+) -> Result<(), Box<ApiError>> {
+    for name in passed_on {
+        let length: usize = headers.get_all(*name).iter().map(|value| value.len()).sum();
+        if length > LONGEST_PASSED_ON {
+            let message = format!("the header {name} is longer than {LONGEST_PASSED_ON} bytes");
+            return Err(ApiError::bad_request(&message, None));
+        }
+    }
+    Ok(())
+}
+
 /// Bodies are read as they are.
 pub(crate) fn refuse_compressed(headers: &HeaderMap) -> Result<(), Box<ApiError>> {
     match headers.get(CONTENT_ENCODING).map(|v| v.as_bytes()) {

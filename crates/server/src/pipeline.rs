@@ -30,7 +30,7 @@ use crate::attempt::{self, AttemptEnd, Whole};
 use crate::auth::{Caller, authenticate, caller_keys};
 use crate::exchange::{Exchange, Inbound};
 use crate::fail::ApiError;
-use crate::guard::{Hosts, refuse_compressed, refuse_loops};
+use crate::guard::{Hosts, refuse_compressed, refuse_long_headers, refuse_loops};
 use crate::reading::Live;
 use crate::relay::Relay;
 use crate::run::Worker;
@@ -138,6 +138,7 @@ async fn generate(
         return Err(ApiError::unavailable("too many requests are in flight", "max_in_flight", None));
     };
     refuse_compressed(request.headers())?;
+    refuse_long_headers(request.headers(), dialect.forwarded_headers())?;
     let (parts, body) = request.into_parts();
     let mut claim = app.admission.claim();
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;

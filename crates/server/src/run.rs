@@ -27,6 +27,8 @@ use crate::reload;
 
 /// Connections that wait for their worker; beyond it the acceptor waits too, and the kernel's queue takes over.
 const HANDED_OVER: usize = 1_024;
+/// Connections that cannot be accepted are told of at most so often.
+const WARN_EVERY: Duration = Duration::from_secs(1);
 /// After the drain's end, connections get this long to send their last event.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -239,6 +241,7 @@ async fn accept(
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the data plane cannot be served"),
     };
+    let mut warned: Option<std::time::Instant> = None;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -248,8 +251,12 @@ async fn accept(
         match accepted {
             Ok((stream, _)) => hand_over(stream, &desks).await,
             Err(error) => {
-                // Out of file descriptors, or a client that left at once: not a reason to spin or to stop.
-                tracing::warn!(%error, "a connection could not be accepted");
+                // Out of file descriptors, or a client that left at once: not a reason to spin, to stop or to flood the log.
+                let now = std::time::Instant::now();
+                if warned.is_none_or(|at| now.duration_since(at) >= WARN_EVERY) {
+                    warned = Some(now);
+                    tracing::warn!(%error, "a connection could not be accepted");
+                }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }

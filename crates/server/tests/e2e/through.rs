@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::clients::{eventually, gateway};
 use crate::doors::{KEY, calls, guarded, hash};
-use crate::support::{World, chat};
+use crate::support::{World, chat, world};
 
 /// C092: what a provider gets is made by the gateway; nothing of the client's gets through unless it is meant for it.
 #[tokio::test]
@@ -315,4 +315,15 @@ async fn a_marker_in_the_log_would_be_found() {
     let logs = crate::logs::capture();
     tracing::debug!(secret = "MARK-control", "a control line");
     assert!(logs.lines().iter().any(|line| line.contains("MARK-control")));
+}
+
+/// A provider that breaks the connection over a header must not be made to by whoever holds a key.
+#[tokio::test]
+async fn a_header_that_is_passed_on_may_not_be_of_any_length() {
+    let world = world(&[("a", "gpt-4o")], "").await;
+    let long = "b".repeat(4 * 1024 + 1);
+    let answer = world.post_with(&chat("gpt-4o", false), &[("openai-beta", &long)]).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("openai-beta"), "{}", answer.text());
+    assert_eq!(world.sim(0).calls(), 0);
 }
