@@ -189,6 +189,12 @@ impl StreamDecoder {
         }
         match kind {
             Some("message_start") => self.start(event),
+            // Without its start nothing of a message can be read: SDKs fail on it.
+            Some(kind)
+                if !self.started && (kind.starts_with("content_block_") || kind.starts_with("message_")) =>
+            {
+                self.bad_event(name)
+            }
             Some("content_block_start") => self.open(event),
             Some("content_block_delta") => self.delta(event, name),
             Some("content_block_stop") => {
@@ -197,11 +203,11 @@ impl StreamDecoder {
                 ChunkFacts::of(ChunkKind::Preamble)
             }
             Some("message_delta") => self.message_delta(event),
-            Some("message_stop") if self.started => {
+            Some("message_stop") => {
                 self.done = true;
                 ChunkFacts::of(ChunkKind::Done)
             }
-            Some("message_stop") | None => self.bad_event(name),
+            None => self.bad_event(name),
             // A ping, or an event of a kind that is not known yet.
             Some(_) => ChunkFacts::of(ChunkKind::Preamble),
         }

@@ -124,6 +124,21 @@ mod the_tap {
     }
 
     #[test]
+    fn does_not_commit_to_a_message_that_never_started() {
+        for event in [
+            block(json!({"type": "text", "text": "a"})),
+            delta(json!({"type": "text_delta", "text": "a"})),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+            json!({"type": "message_stop"}),
+        ] {
+            let mut tap = StreamDecoder::new();
+            let facts = see(&mut tap, &event);
+            assert_eq!((facts.kind, facts.expendable), (ChunkKind::Malformed, false), "{event}");
+            assert!(!tap.finished() && !tap.done());
+        }
+    }
+
+    #[test]
     fn estimates_a_token_as_four_bytes_of_output() {
         let facts = see(&mut started(), &delta(json!({"type": "text_delta", "text": "12345"})));
         assert_eq!(facts.output_tokens_estimate, 2);
