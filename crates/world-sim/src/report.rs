@@ -231,8 +231,9 @@ impl Report {
                 writeln!(out, "    failed: {}", failures.join(", "))?;
             }
             for recovery in &target.recoveries {
-                let after =
-                    recovery.after.map_or("not seen to recover".into(), |s| format!("back after {s:.1} s"));
+                let after = recovery
+                    .after
+                    .map_or_else(|| "not seen to recover".into(), |s| format!("back after {s:.1} s"));
                 writeln!(out, "    {:?} until {:.0} s: {after}", recovery.what, recovery.until)?;
             }
         }

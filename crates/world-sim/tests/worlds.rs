@@ -37,9 +37,9 @@ fn random_worlds_keep_every_promise() {
     // Something must have gone wrong in them, and something must have been done about it.
     assert!(summary.report.availability_raw() < 0.99, "{}", summary.report.availability_raw());
     assert!(summary.report.availability() > summary.report.availability_raw());
-    for failure in &summary.failures {
-        panic!("seed {}: {}", failure.scenario.seed, failure.violation);
-    }
+    let broken: Vec<String> =
+        summary.failures.iter().map(|f| format!("seed {}: {}", f.scenario.seed, f.violation)).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
 }
 
 #[test]

@@ -135,10 +135,12 @@ impl Health {
         let Some(account) = account.and_then(|place| self.domains.get_mut(place)) else { return };
         match truth {
             Truth::Succeeded => account.strikes.clear(),
-            Truth::Failed { failed, .. } if failed.kind == FailureKind::Auth => {
-                if !account.strikes.contains(&watch.facts.id) && account.strikes.len() < 2 {
-                    account.strikes.push(watch.facts.id);
-                }
+            Truth::Failed { failed, .. }
+                if failed.kind == FailureKind::Auth
+                    && account.strikes.len() < 2
+                    && !account.strikes.contains(&watch.facts.id) =>
+            {
+                account.strikes.push(watch.facts.id);
             }
             _ => {}
         }

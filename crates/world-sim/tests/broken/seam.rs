@@ -13,7 +13,6 @@ use pointsman_world_sim::seam::Seam;
 pub(crate) struct Moment<'a> {
     pub(crate) event: Option<Event>,
     pub(crate) now: Instant,
-    pub(crate) request: &'a Request,
     /// The last attempt that the core began for this request.
     pub(crate) last: Option<&'a Attempt>,
     /// The last attempt that it began for any.
@@ -61,7 +60,7 @@ impl Broken {
             self.any = Some(attempt.clone());
         }
         let last = self.attempts.get(&request.id);
-        (self.command)(&Moment { event, now, request, last, any: self.any.as_ref() }, command)
+        (self.command)(&Moment { event, now, last, any: self.any.as_ref() }, command)
     }
 }
 
@@ -87,7 +86,7 @@ impl Seam for Broken {
     ) -> Command {
         let (now, request) = (planner.now, controller.request());
         let last = self.attempts.get(&request.id);
-        let moment = Moment { event: Some(event), now, request, last, any: self.any.as_ref() };
+        let moment = Moment { event: Some(event), now, last, any: self.any.as_ref() };
         if let Some(command) = (self.instead)(&moment) {
             return command;
         }
