@@ -63,6 +63,12 @@ impl Queue {
         true
     }
 
+    /// Whether [`Queue::wait`] would give or leave this request a place.
+    pub fn has_place(&self, model: &str, request: u64, policy: &QueuePolicy) -> bool {
+        let waiters = self.waiting.get(model).map_or(&[][..], Vec::as_slice);
+        waiters.len() < policy.max as usize || waiters.iter().any(|w| w.request == request)
+    }
+
     /// Gives a place back.
     pub fn leave(&mut self, model: &str, request: u64) {
         let Some(waiters) = self.waiting.get_mut(model) else { return };

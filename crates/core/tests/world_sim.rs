@@ -3,10 +3,10 @@
 
 mod world;
 
-use pointsman_core::controller::Cause;
+use pointsman_core::controller::{Cause, Event};
 use pointsman_core::kind::Terminal;
-use pointsman_core::request::Request;
-use world::{World, ms};
+use pointsman_core::request::{Request, Reroute};
+use world::{World, ms, rate_limit, secs};
 
 /// A has room for one call and is busy; one request waits for it in front of the one that is looked at.
 fn busy_with_one_waiting() -> World {
@@ -37,4 +37,32 @@ fn a_turn_that_leaves_time_for_an_attempt_is_waited_for() {
     // 1,100 ms, less 5 %, are 1,045 ms.
     let request = Request { caller_deadline: Some(ms(1_100)), ..world.request() };
     assert!(world.start(request).is_wait());
+}
+
+#[test]
+fn whoever_finds_no_place_to_wait_for_the_own_model_is_answered_by_the_substitute() {
+    let mut world = World::with("A|C", |catalog| {
+        let route = catalog.routes.get_mut("route").unwrap();
+        route.governance.substitution.wait = secs(3);
+    });
+    world.hit(rate_limit(secs(2)));
+    // Where there is a place, the own model is waited for.
+    let mut waiting = world.go();
+    assert!(waiting.is_wait());
+    waiting.step(&mut world, Event::ClientGone);
+    world.fleet.policy.queue.max = 0;
+    assert_eq!(world.go().attempts(), "C fallback");
+}
+
+#[test]
+fn whoever_finds_no_place_to_wait_for_a_turn_is_answered_by_the_substitute() {
+    let mut world = World::with("A|C", |catalog| catalog.targets[0].limits.concurrency = Some(1));
+    world.fleet.policy.queue.max = 1;
+    let mut busy = world.go();
+    assert_eq!(busy.attempts(), "A primary");
+    let bound = Request { reroute: Reroute::Failover, ..world.request() };
+    assert!(world.start(bound).is_wait());
+    // Room comes, it is the one's who waits, and there is no second place behind it.
+    busy.succeed(&mut world);
+    assert_eq!(world.go().attempts(), "C fallback");
 }

@@ -7,7 +7,7 @@ use super::{
 use alloc::collections::BTreeSet;
 
 use crate::domain::DomainKind;
-use crate::fleet::{Availability, Block, LaneIndex};
+use crate::fleet::{Availability, Block, Fleet, LaneIndex};
 use crate::plan::{Exclusion, may_substitute};
 use crate::queue::Claim;
 use crate::request::Shape;
@@ -47,8 +47,9 @@ impl Controller {
         if self
             .candidates_on(&claimed)
             .any(|place| self.is_open_to(place, planner) && self.is_ready(place, planner))
+            && let Some(command) = self.wait_for_turn(planner)
         {
-            return self.wait_for_turn(planner);
+            return command;
         }
         if let Some(until) = self.wait_for_own_model(planner) {
             return self.wait(until, false, planner);
@@ -77,15 +78,21 @@ impl Controller {
         all.filter(|(_, c)| c.choice == 0 && lanes.contains(&c.lane)).map(|(place, _)| place)
     }
 
-    /// There is room, but those who came earlier are due to take it.
-    fn wait_for_turn(&mut self, planner: &mut Planner<'_>) -> Command {
+    /// There is room, but those who came earlier are due to take it. `None` where a wait is not possible or comes to
+    /// nothing.
+    fn wait_for_turn(&mut self, planner: &mut Planner<'_>) -> Option<Command> {
         let since = *self.waiting_since.get_or_insert(planner.now);
         let until = self.look_again(planner);
         // After a wait that leaves no time for an attempt nothing could begin.
-        if !self.fits(until, since.after(planner.fleet.policy.queue.max_wait)) {
-            return self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner);
-        }
-        self.wait(until, true, planner)
+        let fits = self.fits(until, since.after(planner.fleet.policy.queue.max_wait));
+        (fits && self.has_place(planner)).then(|| self.wait(until, true, planner))
+    }
+
+    /// Whether it waits already, or may.
+    fn has_place(&self, planner: &Planner<'_>) -> bool {
+        let Fleet { queue, policy, .. } = &*planner.fleet;
+        let model = self.request.models.first().map_or("", |m| m.model.as_str());
+        queue.has_place(model, self.request.id, &policy.queue)
     }
 
     /// When to look again for room that may come at any moment: the first in line soon, those behind it later.
@@ -246,7 +253,8 @@ impl Controller {
     fn wait_for_own_model(&self, planner: &Planner<'_>) -> Option<Instant> {
         let patience = self.request.governance.substitution.wait;
         let until = self.started.after(patience);
-        if patience.is_zero() || planner.now >= until {
+        // Whoever finds no place to wait is not turned away while another model may answer.
+        if patience.is_zero() || planner.now >= until || !self.has_place(planner) {
             return None;
         }
         let own = |place: &usize| self.plan.candidates.get(*place).is_some_and(|c| c.choice == 0);
@@ -286,7 +294,10 @@ impl Controller {
             .candidates_on(claimed)
             .any(|place| self.is_open_to(place, planner) && self.may_probe(place, planner))
         {
-            return self.wait_for_turn(planner);
+            return match self.wait_for_turn(planner) {
+                Some(command) => command,
+                None => self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner),
+            };
         }
         let rounds = blocks.iter().filter_map(|(place, _)| {
             let call = self.plan.candidates.get(*place)?.call(&self.request, true);
