@@ -47,6 +47,8 @@ pub enum Invariant {
     FailsFast,
     /// A request ends as what it was.
     HonestEnd,
+    /// Nobody gives up while a candidate has room, and attempts and time are left.
+    NoEarlySurrender,
     /// No attempt where the kind of failure says that it cannot help.
     NoHopelessAttempt,
     /// Nobody sleeps while a healthy equivalent has room.
@@ -181,6 +183,13 @@ impl Checker {
         shared.check(watch, step, &self.process)?;
         watch.obey(step.command, step.now, &self.catalog);
         Ok(())
+    }
+
+    /// Takes in that an operator took a target out, or brought it back.
+    pub fn operated(&mut self, replica: usize, target: usize, kill: bool, fleet: &mut Fleet) {
+        if let Some((health, _)) = self.replicas.get_mut(replica) {
+            health.operated(target, kill, fleet);
+        }
     }
 
     /// Checks that nothing is left over once all requests have ended.

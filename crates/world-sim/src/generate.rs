@@ -217,6 +217,7 @@ fn kind(luck: &mut Stream) -> Fault {
         Fault::Cut,
         Fault::DeadKey,
         Fault::Hang,
+        Fault::Killed,
         Fault::ModelGone,
         Fault::Overloaded,
         Fault::Permission,

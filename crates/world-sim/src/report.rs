@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use pointsman_core::controller::Cause;
 use pointsman_core::kind::{Action, Terminal};
 use pointsman_core::time::Duration;
 use serde::Serialize;
@@ -102,6 +103,8 @@ pub struct Report {
     pub steps: u64,
     /// Requests by how they ended.
     pub terminals: BTreeMap<&'static str, u64>,
+    /// Requests that were not answered, by what their client is told.
+    pub causes: BTreeMap<String, u64>,
     /// Time of answered requests that was not spent in the attempt that answered.
     pub added: Histogram,
     /// By target.
@@ -117,6 +120,8 @@ pub struct Report {
 pub struct Ended {
     /// How.
     pub terminal: Terminal,
+    /// What its client is told.
+    pub cause: Cause,
     /// It was its own fault.
     pub own_fault: bool,
     /// Its first call was answered.
@@ -156,6 +161,8 @@ impl Report {
         self.answered += u64::from(answered);
         if answered {
             self.added.add(ended.added);
+        } else {
+            *self.causes.entry(format!("{:?}", ended.cause)).or_default() += 1;
         }
     }
 
@@ -180,6 +187,9 @@ impl Report {
         self.recovery.merge(&other.recovery);
         for (terminal, count) in &other.terminals {
             *self.terminals.entry(terminal).or_default() += count;
+        }
+        for (cause, count) in &other.causes {
+            *self.causes.entry(cause.clone()).or_default() += count;
         }
     }
 
@@ -223,6 +233,8 @@ impl Report {
         writeln!(out, "time to recover     p50 {half:.1} s, p99 {most:.1} s")?;
         let ends: Vec<String> = self.terminals.iter().map(|(name, n)| format!("{name} {n}")).collect();
         writeln!(out, "ends                {}", ends.join(", "))?;
+        let causes: Vec<String> = self.causes.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        writeln!(out, "not answered        {}", causes.join(", "))?;
         for (name, target) in &self.targets {
             writeln!(out, "  {name}: {} calls, {} answered", target.calls, target.answered)?;
             let failures: Vec<String> =
@@ -255,6 +267,7 @@ impl Report {
             "virtual_seconds": self.seconds,
             "decisions": self.steps,
             "terminals": self.terminals,
+            "causes": self.causes,
             "targets": self.targets,
         })
     }

@@ -307,6 +307,8 @@ pub enum Fault {
     DeadKey,
     /// Connections hang before they are established.
     Hang,
+    /// An operator takes it out, and afterwards brings it back.
+    Killed,
     /// The upstream model is not there.
     ModelGone,
     /// 529.

@@ -19,6 +19,7 @@ use crate::seam::{Faithful, Seam};
 mod arrivals;
 mod attempts;
 mod finish;
+mod operator;
 
 use arrivals::Clients;
 
@@ -51,6 +52,8 @@ struct Replica {
 enum Todo {
     /// A client's next request; `round` of a burst or a user is what follows it.
     Arrive { client: usize },
+    /// An operator takes a target out, or brings it back.
+    Operate { target: usize, kill: bool },
     /// Output of this attempt.
     Commit { run: Key, attempt: u32 },
     /// The end of this attempt.
@@ -169,6 +172,7 @@ impl<'a, S: Seam> World<'a, S> {
         for (client, at) in self.clients.beginnings(EPOCH) {
             self.plan(at, Todo::Arrive { client });
         }
+        self.plan_operations();
         self.until_quiet()?;
         self.report.seconds = self.now.since(EPOCH).as_secs_f64();
         self.at_rest()?;
@@ -186,6 +190,10 @@ impl<'a, S: Seam> World<'a, S> {
     fn happen(&mut self, todo: Todo) -> Result<(), Violation> {
         match todo {
             Todo::Arrive { client } => self.arrive(client),
+            Todo::Operate { target, kill } => {
+                self.operate(target, kill);
+                Ok(())
+            }
             Todo::Visit { replica, target, tools, last } => self.visit(replica, target, tools, last),
             Todo::Commit { run, attempt } => self.on_attempt(run, attempt, Self::commit),
             Todo::End { run, attempt } => self.on_attempt(run, attempt, Self::end),

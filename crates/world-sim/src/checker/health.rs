@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pointsman_core::breaker::BreakerCause;
 use pointsman_core::controller::{Command, Failed};
 use pointsman_core::domain::{DomainIndex, DomainKind, DomainState, ISOLATION_PROBE_EVERY};
-use pointsman_core::fleet::Transition;
+use pointsman_core::fleet::{Fleet, Transition};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::policy::ProcessPolicy;
 use pointsman_core::target::Governance;
@@ -67,6 +67,7 @@ pub(super) struct Health {
     seen: BTreeMap<DomainIndex, usize>,
     /// Openings on each target's lane.
     openings: Vec<u32>,
+    killed: Vec<bool>,
     ramps: usize,
 }
 
@@ -87,6 +88,7 @@ impl Health {
         let lanes: Vec<Lane> = lanes.collect();
         Self {
             openings: vec![0; lanes.len()],
+            killed: vec![false; lanes.len()],
             lanes,
             domains: vec![Domain::default(); names.len()],
             names,
@@ -162,18 +164,18 @@ impl Health {
     ) -> Checked {
         self.note_rate_limit(step, live, process);
         for transition in step.fleet.take_transitions() {
-            let Some(place) = self.place(step, transition.domain) else { continue };
+            let Some(place) = self.place(step.fleet, transition.domain) else { continue };
             self.justify(place, &transition, step, live, governance, process)?;
             self.apply(place, &transition, live);
         }
         Ok(())
     }
 
-    fn place(&mut self, step: &Step<'_>, index: DomainIndex) -> Option<usize> {
+    fn place(&mut self, fleet: &Fleet, index: DomainIndex) -> Option<usize> {
         if let Some(place) = self.seen.get(&index) {
             return Some(*place);
         }
-        let domain = step.fleet.domain(index)?;
+        let domain = fleet.domain(index)?;
         let place = *self.names.get(&(domain.kind, domain.name.clone()))?;
         self.seen.insert(index, place);
         Some(place)
@@ -319,6 +321,20 @@ impl Health {
         }
     }
 
+    /// An operator took a target out, or brought it back: then everything on its lane begins afresh.
+    pub(super) fn operated(&mut self, target: usize, kill: bool, fleet: &mut Fleet) {
+        if let Some(killed) = self.killed.get_mut(target) {
+            *killed = kill;
+        }
+        fleet.take_transitions();
+        let Some(lane) = self.lane(target).filter(|_| !kill) else { return };
+        for place in [lane.endpoint, lane.account, lane.rate, lane.target, lane.tools] {
+            let Some(domain) = self.domains.get_mut(place) else { continue };
+            self.ramps -= usize::from(domain.ramp.is_some());
+            *domain = Domain { epoch: domain.epoch + 1, ..Domain::default() };
+        }
+    }
+
     /// An attempt begins: nothing on its lane may be known to be out, and probes are few.
     pub(super) fn begin(
         &mut self,
@@ -328,6 +344,9 @@ impl Health {
         governance: &Governance,
     ) -> Checked {
         let Some(lane) = self.lane(target) else { return Ok(()) };
+        if self.killed.get(target) == Some(&true) {
+            return broken(Invariant::FailsFast, format!("target {target} is called while it is killed"));
+        }
         if self.domains.get(lane.rate).is_some_and(|d| now < d.throttled) {
             return broken(Invariant::FailsFast, format!("target {target} is called while it is throttled"));
         }

@@ -48,7 +48,7 @@ impl Checker {
 
     fn check_bounds(&self, watch: &Watch, attempt: &Attempt) -> Checked {
         let budget = &self.governance.budget;
-        let rejections = watch.tried.iter().filter(|t| t.kind.is_some_and(FailureKind::is_rejection)).count();
+        let rejections = rejections(watch);
         let executed = watch.tried.len().saturating_sub(rejections);
         let same = watch.tried.iter().filter(|t| t.target == attempt.target.0).count();
         let over = |made: usize, most: u32| made >= most as usize;
@@ -187,6 +187,42 @@ impl Checker {
         Ok(())
     }
 
+    /// Nobody gives up while a candidate that may follow has room, and attempts and time are left.
+    fn check_surrender(&self, watch: &Watch, step: &Step<'_>) -> Checked {
+        let budget = &self.governance.budget;
+        let rejections = rejections(watch);
+        let spent = watch.tried.len().saturating_sub(rejections) >= budget.max_attempts as usize
+            || rejections >= budget.max_rejections as usize
+            || step.now.after(budget.min_attempt) > watch.facts.deadline;
+        if spent || step.fleet.queue.iter().next().is_some() {
+            return Ok(());
+        }
+        let request = step.controller.request();
+        for candidate in &step.controller.plan().candidates {
+            let call = candidate.call(request, false);
+            if self.may_follow(watch, candidate.target.0, candidate.choice)
+                && matches!(step.fleet.availability(&call, step.now), Availability::Ready { .. })
+            {
+                let what = format!("it gives up, and target {} has room", candidate.target.0);
+                return broken(Invariant::NoEarlySurrender, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a target that was not tried may be asked next.
+    fn may_follow(&self, watch: &Watch, target: usize, choice: usize) -> bool {
+        let untried = !watch.tried.iter().any(|t| t.target == target || self.rules_out(t, target));
+        let in_reach = match (watch.last(), watch.facts.reroute) {
+            (None, Reroute::Fallback) => true,
+            (None, _) => choice == 0,
+            (Some(_), Reroute::None) => false,
+            (Some(last), Reroute::Failover) => choice == last.choice,
+            (Some(last), Reroute::Fallback) => choice >= last.choice,
+        };
+        untried && in_reach
+    }
+
     fn rules_out(&self, tried: &Tried, target: usize) -> bool {
         let Some(kind) = tried.kind else { return false };
         let account = self.catalog.targets.get(target).map(|t| &t.account);
@@ -222,12 +258,19 @@ impl Checker {
         if !honest || hides {
             return broken(Invariant::HonestEnd, format!("{} after {:?}", stop.terminal.name(), step.truth));
         }
+        if stop.terminal == Terminal::Exhausted {
+            self.check_surrender(watch, step)?;
+        }
         let late = !watch.committed && step.now > watch.facts.deadline.after(ROUNDING);
         if late {
             return broken(Invariant::InTime, format!("no output until {}", step.now));
         }
         Ok(())
     }
+}
+
+fn rejections(watch: &Watch) -> usize {
+    watch.tried.iter().filter(|t| t.kind.is_some_and(FailureKind::is_rejection)).count()
 }
 
 /// The records of the attempts: as many as there were, each ended, and what may have been executed is never written down

@@ -79,7 +79,7 @@ impl Course {
         };
         Some(match fault {
             Fault::BadResponse => self.unreadable(),
-            Fault::BrownOut { .. } | Fault::SlowStart { .. } => return None,
+            Fault::BrownOut { .. } | Fault::Killed | Fault::SlowStart { .. } => return None,
             Fault::Cut => self.broken_at(self.middle(), ask),
             Fault::DeadKey => self.refused(Auth, 401),
             Fault::Hang => Self { connected: None, first: None, end: None, executed: false, ..*self },

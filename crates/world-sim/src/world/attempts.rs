@@ -108,6 +108,7 @@ impl<S: Seam> World<'_, S> {
                 let answered_by = run.controller.attempts().last().map_or(now, |a| a.started);
                 self.report.ended(&Ended {
                     terminal: stop.terminal,
+                    cause: stop.cause,
                     own_fault: run.ask.typo || run.ask.refused || run.ask.too_long,
                     first_answered: run.attempts == 1,
                     added: answered_by.since(run.arrived),

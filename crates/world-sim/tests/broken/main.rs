@@ -345,6 +345,22 @@ fn broken_haste_to_an_equivalent_is_caught() {
 }
 
 #[test]
+fn broken_search_for_a_candidate_is_caught() {
+    let scenario = with_fault(small(), UNAVAILABLE, &["t0"]);
+    let seam = Broken { start: |request, _| request.governance.budget.max_attempts = 1, ..Broken::default() };
+    assert_caught(&scenario, seam, Invariant::NoEarlySurrender);
+}
+
+#[test]
+fn broken_kill_switch_is_caught() {
+    let scenario = with_fault(small(), Fault::Killed, &["t0"]);
+    let start = |_: &mut Request, planner: &mut Planner<'_>| {
+        planner.fleet.set_killed("t0", false);
+    };
+    assert_caught(&scenario, Broken { start, ..Broken::default() }, Invariant::FailsFast);
+}
+
+#[test]
 fn broken_retry_budget_is_caught() {
     let mut scenario = with_fault(lonely(), Fault::Overloaded, &["t0"]);
     scenario.policy.retry_floor = 0;
