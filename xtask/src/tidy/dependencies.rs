@@ -16,7 +16,7 @@ const CORE_MAY_USE: [&str; 1] = ["libm"];
 const TEST_SUPPORT: &str = "provider-sim";
 
 /// What each crate may use of ours, without the prefix. `None`: everything.
-const ALLOWED: [(&str, Option<&[&str]>); 10] = [
+const ALLOWED: [(&str, Option<&[&str]>); 11] = [
     ("pointsman", None),
     ("pointsman-server", Some(&["core", "wire", "config", "store", "upstream"])),
     ("pointsman-config", Some(&["core"])),
@@ -25,6 +25,7 @@ const ALLOWED: [(&str, Option<&[&str]>); 10] = [
     (CORE, Some(&[])),
     ("pointsman-wire", Some(&[])),
     ("pointsman-provider-sim", Some(&[])),
+    ("pointsman-world-sim", Some(&["core"])),
     ("pointsman-bench", Some(&[])),
     ("xtask", Some(&[])),
 ];
