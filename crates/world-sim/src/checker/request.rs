@@ -76,6 +76,9 @@ impl Checker {
         {
             return wrong("another model, though substitution is not allowed".into());
         }
+        if watch.facts.only.is_some_and(|only| only != attempt.target.0) {
+            return wrong("a target that the caller excluded".into());
+        }
         let tools = served.and_then(|m| self.catalog.models.get(m)).and_then(|m| m.tools);
         if watch.facts.tools && tools == Some(false) {
             return wrong("a request with tools goes to a model that has none".into());

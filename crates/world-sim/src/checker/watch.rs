@@ -25,6 +25,8 @@ pub struct Facts {
     pub reroute: Reroute,
     /// It is a retry by the client's SDK.
     pub sdk_retry: bool,
+    /// The only target that the caller allows, if there is one.
+    pub only: Option<usize>,
     /// It has tools.
     pub tools: bool,
     /// Whatever it meets, it is its own fault.

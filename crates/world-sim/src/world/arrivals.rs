@@ -203,6 +203,7 @@ impl<S: Seam> World<'_, S> {
             replay_safe: request.replay_safe,
             reroute: request.reroute,
             sdk_retry: request.sdk_retry,
+            only: None,
             tools: ask.tools,
             own_fault: ask.typo || ask.refused || ask.too_long,
         }
@@ -223,7 +224,7 @@ impl<S: Seam> World<'_, S> {
         request.preferences.only.push(spec.name.clone());
         request.needs.tools = tools;
         let ask = Ask { shape: Shape::Streamed, tools, ..Ask::default() };
-        let facts = self.facts(&request, &ask, choice);
+        let facts = Facts { only: Some(target), ..self.facts(&request, &ask, choice) };
         self.arrived += 1;
         self.enter(NewRun {
             sender: Sender::Visitor { target, last },

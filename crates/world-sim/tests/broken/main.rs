@@ -429,6 +429,12 @@ fn broken_way_back_into_service_is_caught() {
 }
 
 #[test]
+fn broken_ear_for_the_callers_preferences_is_caught() {
+    let seam = Broken { start: |request, _| request.preferences.only.clear(), ..Broken::default() };
+    assert_caught(&small(), seam, Invariant::NoSilentSubstitution);
+}
+
+#[test]
 fn broken_determinism_is_caught() {
     static WORLDS: AtomicU64 = AtomicU64::new(0);
     let mut scenario = small();
