@@ -68,6 +68,12 @@ impl Data {
         }
     }
 
+    /// How long it is with this line added, with the line feed between them.
+    fn len_with(&self, line: &[u8]) -> usize {
+        let joint = usize::from(!matches!(self, Self::None));
+        self.len() + joint + line.len()
+    }
+
     fn add(&mut self, line: Bytes) {
         *self = match std::mem::replace(self, Self::None) {
             Self::None => Self::One(line),
@@ -198,7 +204,9 @@ impl SseDecoder {
             if !chunk.is_empty() {
                 self.input.push_front(chunk);
             }
-            if !self.line.is_empty() {
+            if self.line.is_empty() {
+                self.check_room(line.len())?;
+            } else {
                 self.keep_beginning(&line)?;
                 line = self.take_line();
             }
@@ -208,10 +216,16 @@ impl SseDecoder {
     }
 
     fn keep_beginning(&mut self, part: &[u8]) -> Result<(), SseError> {
-        if self.line.len() + part.len() + self.data.len() > self.limit.saturating_add(FIELD_SLACK) {
+        self.check_room(part.len())?;
+        self.line.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Whether the line may have this many bytes more. Asked of lines in one piece too, so that chunks decide nothing.
+    fn check_room(&mut self, more: usize) -> Result<(), SseError> {
+        if self.line.len() + more + self.data.len() > self.limit.saturating_add(FIELD_SLACK) {
             return Err(self.too_large());
         }
-        self.line.extend_from_slice(part);
         Ok(())
     }
 
@@ -241,7 +255,7 @@ impl SseDecoder {
         }
         match &*field {
             b"data" => {
-                if self.data.len() + line.len() > self.limit {
+                if self.data.len_with(&line) > self.limit {
                     return Err(self.too_large());
                 }
                 self.data.add(line);

@@ -173,6 +173,28 @@ fn an_event_of_exactly_the_limit_passes_in_any_pieces() {
 }
 
 #[test]
+fn a_line_above_the_limit_is_refused_in_one_piece_as_in_many() {
+    for field in [": ", "event: ", "unknown: "] {
+        let line = [field.as_bytes(), &[b'x'; 130], b"\ndata: 1\n\n"].concat();
+        for size in [1, 7, line.len()] {
+            let mut decoder = SseDecoder::new(100);
+            line.chunks(size).for_each(|piece| decoder.push(Bytes::copy_from_slice(piece)));
+            let outcome = decoder.next_event();
+            assert_eq!(outcome, Err(SseError::EventTooLarge { limit: 100 }), "{field:?} in pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn the_line_feeds_between_data_lines_count_too() {
+    let mut decoder = SseDecoder::new(3);
+    decoder.push(Bytes::from_static(b"data: a\ndata: b\n\n"));
+    assert_eq!(decoder.next_event().unwrap().unwrap().data, &b"a\nb"[..]);
+    decoder.push(Bytes::from_static(b"data: a\ndata: bc\n\n"));
+    assert_eq!(decoder.next_event(), Err(SseError::EventTooLarge { limit: 3 }));
+}
+
+#[test]
 fn endless_bytes_without_a_line_end_are_refused() {
     let mut decoder = SseDecoder::new(100);
     let mut outcome = Ok(None);
