@@ -64,6 +64,12 @@ fn resets_as_go_durations_seconds_moments_and_dates() {
         ("2026-10-21T07:28:00Z", ms(60_000)),
         ("2026-10-21T09:28:00.250+02:00", ms(60_250)),
         ("6m0x", None),
+        // RFC 3339, section 5.6: the offset is a time of day.
+        ("2026-10-21T07:28:00+24:00", None),
+        ("2026-10-21T07:28:00+00:60", None),
+        ("2026-10-21T-1:28:00Z", None),
+        ("2026-10-21T-9223372036854775808:00:00Z", None),
+        ("2026-10-21T07:28:00-999999999999999999:00", None),
     ] {
         assert_eq!(by_header("x-ratelimit-reset-requests", value), expected, "{value}");
     }

@@ -101,7 +101,7 @@ pub(super) fn instant(text: &str) -> Option<i64> {
     let hour: i64 = parts.next()?.parse().ok()?;
     let minute: i64 = parts.next()?.parse().ok()?;
     let second = number(parts.next()?)?;
-    if hour > 23 || minute > 59 || second >= 61.0 {
+    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || second >= 61.0 {
         return None;
     }
     let minutes = (days_from_civil(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
@@ -116,7 +116,9 @@ fn split_offset(time: &str) -> Option<(&str, i64)> {
     let (clock, offset) = time.split_at_checked(at)?;
     let sign = if offset.starts_with('-') { -1 } else { 1 };
     let (hours, minutes) = offset.get(1..)?.split_once(':')?;
-    Some((clock, sign * (hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?)))
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let in_a_day = (0..24).contains(&hours) && (0..60).contains(&minutes);
+    in_a_day.then(|| (clock, sign * (hours * 60 + minutes)))
 }
 
 /// Days from 1970-01-01 in the Gregorian calendar, with the year taken to begin in March so that the leap day
