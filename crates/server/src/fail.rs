@@ -52,6 +52,14 @@ impl ApiError {
         })
     }
 
+    /// The same error under the name of another fault.
+    pub(crate) fn rename(&mut self, fault: Fault) {
+        let said = Dialect::Chat.says(fault);
+        self.fault = fault;
+        self.status = StatusCode::from_u16(said.status).unwrap_or(self.status);
+        self.code = said.code.map(str::to_owned);
+    }
+
     pub(crate) fn bad_request(message: &str, param: Option<&str>) -> Box<Self> {
         let mut error = Self::new(Fault::Invalid, message, "invalid_request");
         error.param = param.map(str::to_owned);

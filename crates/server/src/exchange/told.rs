@@ -5,6 +5,7 @@ use http::{Response, StatusCode};
 use pointsman_config::Expose;
 use pointsman_core::controller::{AttemptRecord, Cause, Stop};
 use pointsman_core::kind::FailureKind;
+use pointsman_wire::dialect::{Dialect, Fault};
 use serde_json::{Value, json};
 
 use super::{Exchange, masked};
@@ -12,13 +13,16 @@ use crate::answer::ClientBody;
 use crate::fail::{ApiError, cause_name};
 use crate::snapshot::Upstream;
 
+/// How Anthropic's API begins when a prompt does not fit.
+const TOO_LONG: &str = "prompt is too long";
+
 impl Exchange {
     /// The error that a stop comes to.
     pub(crate) fn error_of(&self, stop: &Stop) -> Box<ApiError> {
         let mut error = ApiError::of_cause(stop.cause, &self.sentence(stop), stop.retry_after);
         match stop.cause {
             Cause::RequestsOwn => self.pass_on(stop, &mut error),
-            Cause::Exhausted if !self.looks_like_load(stop) => error.code = Some("upstream_failed".into()),
+            Cause::Exhausted if !self.looks_like_load(stop) => error.rename(Fault::NoUsableAnswer),
             _ => {}
         }
         error
@@ -107,9 +111,23 @@ impl Exchange {
             error.extra = provider.extra;
         }
         if attempt.kind == Some(FailureKind::ContextOverflow) {
-            error.status = StatusCode::BAD_REQUEST;
-            error.provider_kind = None;
-            error.code = Some("context_length_exceeded".into());
+            self.too_long(error);
+        }
+    }
+
+    /// The one name that clients of each dialect know a prompt by that is too long.
+    fn too_long(&self, error: &mut ApiError) {
+        let messages = self.inbound.envelope.dialect() == Dialect::Messages;
+        // There a request that is too large in bytes has a status and a type of its own.
+        if messages && error.status == StatusCode::PAYLOAD_TOO_LARGE {
+            return;
+        }
+        error.status = StatusCode::BAD_REQUEST;
+        error.provider_kind = None;
+        error.code = Some("context_length_exceeded".into());
+        // There is no code there: clients that shorten a conversation look for these words.
+        if messages && !error.message.to_ascii_lowercase().contains(TOO_LONG) {
+            error.message = format!("{TOO_LONG}: {}", error.message);
         }
     }
 

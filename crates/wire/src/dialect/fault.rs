@@ -46,6 +46,8 @@ pub enum Fault {
     Unavailable,
     /// An answer broke: nothing that a client should take for load.
     UpstreamFailed,
+    /// Every attempt met a fault that no waiting mends: answers that are none, credentials of the gateway's own.
+    NoUsableAnswer,
     /// The deadline has passed, or all that was tried timed out.
     Timeout,
     /// A side effect may have happened and must be looked into first.
@@ -98,6 +100,7 @@ fn chat(fault: Fault) -> Said {
         Fault::QuotaExhausted => (429, "insufficient_quota", "insufficient_quota"),
         Fault::Unavailable => (503, "service_unavailable_error", "server_is_overloaded"),
         Fault::UpstreamFailed => (503, "upstream_stream_error", "upstream_failed"),
+        Fault::NoUsableAnswer => (503, "service_unavailable_error", "upstream_failed"),
         Fault::Timeout => (504, "timeout", "timeout"),
         Fault::ReconciliationRequired => (409, INVALID, "reconciliation_required"),
         Fault::InProgress => (409, INVALID, "request_in_progress"),
@@ -119,7 +122,7 @@ fn messages(fault: Fault) -> (u16, &'static str) {
         Fault::Limited => (429, "rate_limit_error"),
         Fault::BudgetSpent | Fault::QuotaExhausted => (402, "billing_error"),
         Fault::Unavailable => (529, "overloaded_error"),
-        Fault::UpstreamFailed => (500, "api_error"),
+        Fault::UpstreamFailed | Fault::NoUsableAnswer => (500, "api_error"),
         Fault::Timeout => (504, "timeout_error"),
         Fault::ReconciliationRequired | Fault::InProgress => (409, INVALID),
     }
