@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_core::time::Instant;
 use pointsman_provider_sim::Script;
@@ -26,8 +27,8 @@ fn advance_to(world: &World, begun: Instant, second: u64) {
 /// A request every 4 s through a minute of outage and the time after it. The primary answers by this script while it is
 /// down; without one nobody listens.
 async fn outage_and_recovery(down: Option<Script>, offset: u64) {
-    // Silence is noticed sooner than the profile's 5 s, which scales nothing else.
-    let world = world_with(Extra { primary: ", budget: { first_token: 1s }", ..Extra::default() }).await;
+    // Silence is noticed sooner than after the profile's 5 s, so that a request is over before the next one.
+    let world = world_with(Extra { primary: ", budget: { first_token: 2s }", ..Extra::default() }).await;
     assert_primary_answered(&world.post(&ask(true)).await, "primary");
     world.sim(0).reset_counters();
     match &down {
@@ -78,6 +79,41 @@ async fn scenario_15_a_minute_of_503() {
 #[tokio::test]
 async fn scenario_15_a_minute_of_silence() {
     outage_and_recovery(Some(Script::silence()), 1).await;
+}
+
+/// The same where requests overlap, since silence lasts longer than the time between two: everything five times as fast,
+/// on the real clock.
+#[tokio::test]
+async fn scenario_15_a_minute_of_silence_that_requests_overlap_in() {
+    let fifth = |seconds: u64| Duration::from_millis(seconds * 200);
+    let route = ", budget: { first_token: 1s }, breaker: { open_for: 6s, slow_start: 6s }, \
+                 cooldown: { window: 24s, base: 12s }";
+    let world = world_with(Extra { route, ..Extra::default() }).await;
+    world.sim(0).set(Script::silence());
+    let begun = tokio::time::Instant::now();
+    let recovery = async {
+        tokio::time::sleep_until(begun + fifth(OUTAGE)).await;
+        let reached = world.sim(0).calls();
+        world.sim(0).set(Script::healthy());
+        reached
+    };
+    let requests = (0..OUTAGE + 32).step_by(EVERY).map(async |second| {
+        tokio::time::sleep_until(begun + fifth(second)).await;
+        let answer = world.post(&ask(second % 8 == 0)).await;
+        let by_primary = answer.header("x-pointsman-target") == Some("primary");
+        if by_primary {
+            assert_primary_answered(&answer, "primary")
+        } else {
+            assert_fallback_answered(&answer)
+        }
+        by_primary
+    });
+    let (reached, by_primary) = join(recovery, join_all(requests)).await;
+    assert!(reached <= 8, "{reached} calls reached the primary while it was down");
+    // Those after the recovery were asked within 30 s of it.
+    let (during, after) = by_primary.split_at(15);
+    assert!(during.iter().all(|by_primary| !by_primary));
+    assert!(after.iter().any(|by_primary| *by_primary), "not back within 30 s of the recovery");
 }
 
 /// The numbers of one metric by its labels, of all lines that begin with this name.
