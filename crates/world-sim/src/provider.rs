@@ -14,6 +14,8 @@ mod course;
 
 pub use course::{Course, Meeting};
 
+/// In nanoseconds.
+const MINUTE: u64 = 60_000_000_000;
 /// How much more than its capacity a provider takes before it says that it is overloaded.
 const OVERLOADED_AT: f64 = 3.0;
 
@@ -140,6 +142,15 @@ impl Provider {
         }
     }
 
+    /// Whether a call that came now would meet no fault, no limit and no crowd.
+    pub fn is_well(&self, now: Instant) -> bool {
+        let crowded = self.capacity.is_some_and(|most| self.in_flight >= most);
+        let limited = self
+            .rate
+            .is_some_and(|r| self.minute.0 == now.as_nanos() / MINUTE && self.minute.1 >= r.per_minute);
+        !crowded && !limited && !self.troubles.iter().any(|t| t.is_on(now))
+    }
+
     /// How it came back from each fault that struck a call.
     pub fn recoveries(&self) -> impl Iterator<Item = Recovery> {
         let struck = self.troubles.iter().filter(|t| t.struck);
@@ -179,7 +190,6 @@ impl Provider {
     }
 
     fn limited(&mut self, healthy: &Course, now: Instant) -> Option<Course> {
-        const MINUTE: u64 = 60_000_000_000;
         if self.calm {
             return None;
         }

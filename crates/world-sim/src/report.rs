@@ -105,6 +105,9 @@ pub struct Report {
     pub terminals: BTreeMap<&'static str, u64>,
     /// Requests that were not answered, by what their client is told.
     pub causes: BTreeMap<String, u64>,
+    /// Those of them for which a target was well that might have answered: what health costs that has not yet noticed a
+    /// recovery, and limits of our own.
+    pub missed: BTreeMap<String, u64>,
     /// Time of answered requests that was not spent in the attempt that answered.
     pub added: Histogram,
     /// By target.
@@ -126,6 +129,8 @@ pub struct Ended {
     pub own_fault: bool,
     /// Its first call was answered.
     pub first_answered: bool,
+    /// A target that was not asked might have answered.
+    pub missed: bool,
     /// Time that was not spent in the attempt that answered.
     pub added: Duration,
 }
@@ -162,7 +167,11 @@ impl Report {
         if answered {
             self.added.add(ended.added);
         } else {
-            *self.causes.entry(format!("{:?}", ended.cause)).or_default() += 1;
+            let cause = format!("{:?}", ended.cause);
+            if ended.missed {
+                *self.missed.entry(cause.clone()).or_default() += 1;
+            }
+            *self.causes.entry(cause).or_default() += 1;
         }
     }
 
@@ -187,6 +196,9 @@ impl Report {
         self.recovery.merge(&other.recovery);
         for (terminal, count) in &other.terminals {
             *self.terminals.entry(terminal).or_default() += count;
+        }
+        for (cause, count) in &other.missed {
+            *self.missed.entry(cause.clone()).or_default() += count;
         }
         for (cause, count) in &other.causes {
             *self.causes.entry(cause.clone()).or_default() += count;
@@ -235,6 +247,8 @@ impl Report {
         writeln!(out, "ends                {}", ends.join(", "))?;
         let causes: Vec<String> = self.causes.iter().map(|(name, n)| format!("{name} {n}")).collect();
         writeln!(out, "not answered        {}", causes.join(", "))?;
+        let missed: Vec<String> = self.missed.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        writeln!(out, "  might have been   {}", missed.join(", "))?;
         for (name, target) in &self.targets {
             writeln!(out, "  {name}: {} calls, {} answered", target.calls, target.answered)?;
             let failures: Vec<String> =
@@ -268,6 +282,7 @@ impl Report {
             "decisions": self.steps,
             "terminals": self.terminals,
             "causes": self.causes,
+            "might_have_been_answered": self.missed,
             "targets": self.targets,
         })
     }

@@ -99,6 +99,14 @@ impl<S: Seam> World<'_, S> {
         }
     }
 
+    /// Whether a target that may serve a request, and was not asked, is well.
+    fn might_have_been(&self, run: &super::Run) -> bool {
+        let asked = |place| run.controller.attempts().iter().any(|a| a.candidate == place);
+        let untried = run.controller.plan().candidates.iter().enumerate().filter(|(place, _)| !asked(*place));
+        let mut providers = untried.filter_map(|(_, c)| self.providers.get(c.target.0));
+        providers.any(|provider| provider.is_well(self.now))
+    }
+
     pub(super) fn stop(&mut self, key: Key, stop: &Stop) -> Result<(), Violation> {
         let now = self.now;
         let Some(run) = self.runs.get_mut(key.place).and_then(Option::take) else { return Ok(()) };
@@ -106,7 +114,9 @@ impl<S: Seam> World<'_, S> {
         match run.sender {
             Sender::Client(client) => {
                 let answered_by = run.controller.attempts().last().map_or(now, |a| a.started);
+                let missed = stop.terminal == Terminal::Exhausted && self.might_have_been(&run);
                 self.report.ended(&Ended {
+                    missed,
                     terminal: stop.terminal,
                     cause: stop.cause,
                     own_fault: run.ask.typo || run.ask.refused || run.ask.too_long,
