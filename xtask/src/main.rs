@@ -5,10 +5,12 @@
 //! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`mod@test`]).
 //! - `tidy`: the rules that no compiler checks ([`tidy`]).
 //! - `bench [--quick] [--json FILE]`: what the gateway costs, beside a direct connection and nginx ([`bench`]).
+//! - `fuzz [--seconds N] [TARGET]`: the fuzz targets, each for some seconds ([`mod@fuzz`]).
 //! - `deny`: licences, sources and banned crates ([`policy`]).
 //! - `ci`: the gate, `.ci/run`.
 
 mod bench;
+mod fuzz;
 mod outcome;
 mod policy;
 mod process;
@@ -29,6 +31,8 @@ usage: cargo xtask <verb>
   tidy                    check the rules that no compiler checks
   bench [--quick] [--json FILE]
                           measure what the gateway costs, beside a direct connection and nginx
+  fuzz [--seconds N] [TARGET]
+                          run the fuzz targets, or one, each for N seconds (20)
   deny                    check licences, sources and banned crates
   ci                      run the gate, .ci/run";
 
@@ -55,6 +59,7 @@ fn run(arguments: &[String]) -> Result<bool> {
         "test" => test::run(&root, &test::Options::parse(rest)?),
         "tidy" => alone(rest).and_then(|()| tidy::run(&root)),
         "bench" => bench::run(&root, rest),
+        "fuzz" => fuzz::run(&root, rest),
         "deny" => alone(rest).and_then(|()| policy::run(&root)),
         "ci" => alone(rest).and_then(|()| gate(&root)),
         "help" | "--help" | "-h" => {

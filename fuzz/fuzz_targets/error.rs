@@ -1,0 +1,6 @@
+//! Error answers: their shape, kind and guidance.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| pointsman_fuzz::failure::check(data));

@@ -1,0 +1,6 @@
+//! Server-sent events, in any chunks.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| pointsman_fuzz::framing::check(data));
