@@ -1,15 +1,17 @@
-"""Fixtures: two simulated providers, the gateway in front of them, and the official SDK in front of that.
+"""Fixtures: two simulated providers, the gateway in front of them, and an official SDK in front of that.
 
 Every test has processes of its own, so that no test inherits another's breakers, throttles or counters.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import anthropic
 import openai
 import pytest
 
@@ -17,6 +19,7 @@ from processes import HOST, KEY, Gateway, Settings, Sim
 from relay import Relay
 
 MODEL = "gpt-4o"
+CLAUDE = "claude-opus-5-5"
 
 
 @dataclass
@@ -36,6 +39,11 @@ class Line:
         """Requests that the SDK made to create a completion."""
         return sum("/chat/completions" in line for line in self.relay.requests)
 
+    @property
+    def messages(self) -> int:
+        """Requests that the SDK made to create a message."""
+        return sum("/messages" in line for line in self.relay.requests)
+
     def client(self, key: str = KEY) -> openai.OpenAI:
         """The official SDK; only base URL and key are ours."""
         return openai.OpenAI(base_url=self.base_url, api_key=key)
@@ -43,13 +51,20 @@ class Line:
     def async_client(self) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(base_url=self.base_url, api_key=KEY)
 
+    def anthropic(self, key: str = KEY) -> anthropic.Anthropic:
+        """Anthropic's official SDK; only base URL, which has no version in it, and key are ours."""
+        return anthropic.Anthropic(base_url=f"http://{HOST}:{self.relay.port}", api_key=key)
+
+    def async_anthropic(self) -> anthropic.AsyncAnthropic:
+        return anthropic.AsyncAnthropic(base_url=f"http://{HOST}:{self.relay.port}", api_key=KEY)
+
 
 @pytest.fixture(autouse=True)
 def no_proxy_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's proxy settings and keys must not reach the SDK: all traffic is on loopback."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ORG_ID"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+    for name in list(os.environ):
+        if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") or name.startswith(("OPENAI_", "ANTHROPIC_")):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -153,7 +153,8 @@ class Settings:
 
 
 class Gateway(Process):
-    """`pointsman serve` in front of two targets of one model: `primary` is asked before `standby`."""
+    """`pointsman serve` in front of two simulated providers, `primary` asked before `standby`: as OpenAI-compatible targets
+    of one model, and as Anthropic targets of another."""
 
     def __init__(self, primary: Sim, standby: Sim, settings: Settings, folder: Path) -> None:
         port = free_port()
@@ -171,9 +172,11 @@ admin: {{ listen: "{HOST}:{admin}" }}
 targets:
   primary: {{ provider: openai-compatible, base_url: "http://{HOST}:{primary}/v1", model: gpt-4o, priority: 1{keys[0]} }}
   standby: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o, priority: 2{keys[1]} }}
+  claude: {{ provider: anthropic, base_url: "http://{HOST}:{primary}", model: claude-opus-5-5, priority: 1, api_key: "{PRIMARY_KEY}" }}
+  claude-standby: {{ provider: anthropic, base_url: "http://{HOST}:{standby}", model: claude-opus-5-5, priority: 2, api_key: "{STANDBY_KEY}" }}
   private: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o-private }}
 keys:
-  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o] }}
+  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o, claude-opus-5-5] }}
 defaults:
   budget:
     deadline: {settings.deadline}

@@ -38,6 +38,21 @@ def rate_limit(retry_after: int | None = 30) -> Script:
     return status(429, error(text, "requests", "rate_limit_exceeded"), headers)
 
 
+def anthropic_status(code: int, kind: str, message: str, headers: dict[str, str] | None = None, **details: str) -> Script:
+    """An error in Anthropic's envelope."""
+    error = {"type": kind, "message": message} | ({"details": details} if details else {})
+    body = json.dumps({"type": "error", "error": error, "request_id": "req_sim"})
+    script: Script = {"reply": {"status": code, "content_type": "application/json", "body": body}}
+    if headers:
+        script["headers"] = [list(pair) for pair in headers.items()]
+    return script
+
+
+def anthropic_error_event(after: int, kind: str, message: str, text: str = "one two three four five six") -> Script:
+    event = {"type": "error", "error": {"type": kind, "message": message}}
+    return {"fault": {"error": {"after": after, "event": event}}, "answer": {"text": text}}
+
+
 def answer(text: str, **more: Any) -> Script:
     return {"answer": {"text": text, **more}}
 
