@@ -4,9 +4,11 @@
 mod world;
 
 use pointsman_core::controller::{Cause, Event};
+use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_core::kind::Terminal;
 use pointsman_core::request::{Request, Reroute};
-use world::{World, ms, rate_limit, secs};
+use pointsman_core::target::TargetIndex;
+use world::{World, ms, overloaded, rate_limit, secs};
 
 /// A has room for one call and is busy; one request waits for it in front of the one that is looked at.
 fn busy_with_one_waiting() -> World {
@@ -65,4 +67,26 @@ fn whoever_finds_no_place_to_wait_for_a_turn_is_answered_by_the_substitute() {
     // Room comes, it is the one's who waits, and there is no second place behind it.
     busy.succeed(&mut world);
     assert_eq!(world.go().attempts(), "C fallback");
+}
+
+#[test]
+fn whoever_comes_while_a_target_in_cooldown_is_probed_waits_for_what_the_probes_say() {
+    let mut world = World::with("A", |catalog| {
+        let route = catalog.routes.get_mut("route").unwrap();
+        route.governance.health.cooldown.failures = 1;
+    });
+    while world.state("A", DomainKind::Target) != DomainState::Cooldown {
+        world.hit(overloaded());
+        world.pass(secs(1));
+    }
+    // Two probes at once are the default, and two that succeed close the breaker.
+    let (mut one, mut other) = (world.go(), world.go());
+    assert!(one.is_attempt() && other.is_attempt());
+    let mut third = world.go();
+    assert!(third.is_wait(), "{:?}", third.command);
+    one.succeed(&mut world);
+    other.succeed(&mut world);
+    world.now = third.wait();
+    third.step(&mut world, Event::Tick);
+    assert_eq!(third.attempt().target, TargetIndex(0));
 }

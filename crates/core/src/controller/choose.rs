@@ -299,10 +299,7 @@ impl Controller {
                 None => self.stop(Terminal::Exhausted, Rule::AllBlocked, Cause::QueueFull, planner),
             };
         }
-        let rounds = blocks.iter().filter_map(|(place, _)| {
-            let call = self.plan.candidates.get(*place)?.call(&self.request, true);
-            planner.fleet.next_early_round(&call, now).filter(|at| *at > now)
-        });
+        let rounds = blocks.iter().filter_map(|(place, _)| self.next_probe(*place, planner));
         let next = rounds.min().into_iter().chain(soonest.map(|(until, _)| until)).min();
         if let Some(until) = next.filter(|at| self.fits(*at, patience_ends)) {
             return self.wait(until, false, planner);
@@ -321,6 +318,17 @@ impl Controller {
         };
         let domain = block.domain.and_then(|index| planner.fleet.domain(index));
         domain.is_some_and(|d| d.kind == DomainKind::Capability)
+    }
+
+    /// When the last resort may lead to this candidate, if not now: with the next early round, or when those who probe it
+    /// now come back, which may be at any moment.
+    fn next_probe(&self, place: usize, planner: &Planner<'_>) -> Option<Instant> {
+        let call = self.plan.candidates.get(place)?.call(&self.request, true);
+        let round = planner.fleet.next_early_round(&call, planner.now).filter(|at| *at > planner.now);
+        round.or_else(|| match planner.fleet.availability(&call, planner.now) {
+            Availability::Blocked(block) if block.why == BlockReason::HalfOpenFull => block.until,
+            _ => None,
+        })
     }
 
     /// Whether the last resort would lead to this candidate now.
