@@ -202,8 +202,8 @@ impl Relay {
         let dialect = self.dialect();
         let facts = self.live.tap.event(event.event.as_deref(), &event.data);
         match facts.kind {
-            // Where the end is an event with data, it is the provider's own.
-            ChunkKind::Done if dialect == Dialect::Messages => {
+            // Where the end is an event with data, it is the provider's own; vLLM may send `[DONE]` there too.
+            ChunkKind::Done if dialect == Dialect::Messages && event.data.trim_ascii().starts_with(b"{") => {
                 dialect.write_event(out, event.event.as_deref(), &event.data);
                 self.finished();
             }

@@ -15,6 +15,8 @@ mod heartbeat;
 mod line;
 #[path = "messages/neighbours.rs"]
 mod neighbours;
+#[path = "messages/shapes.rs"]
+mod shapes;
 #[path = "e2e/support.rs"]
 #[allow(dead_code)] // shared with the other test binary
 mod support;
