@@ -30,8 +30,10 @@ pub(crate) fn bare(path: &str) -> &str {
 
 /// The dialect that a client expects its errors in, also where nothing is there.
 pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
-    let messages = bare(path).starts_with("/messages") || headers.contains_key("anthropic-version");
-    if messages { Dialect::Messages } else { Dialect::Chat }
+    let bare = bare(path);
+    // The header only tells where the path does not.
+    let header = || !bare.starts_with("/chat/") && headers.contains_key("anthropic-version");
+    if bare.starts_with("/messages") || header() { Dialect::Messages } else { Dialect::Chat }
 }
 
 /// The names that a caller may ask for.

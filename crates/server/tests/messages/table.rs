@@ -269,6 +269,18 @@ async fn a_wrong_method_and_a_wrong_path() {
     }
 }
 
+/// A header that some clients send with everything does not change the language of a path that has its own.
+#[tokio::test]
+async fn an_error_of_chat_completions_stays_one() {
+    let world = pair("").await;
+    let answer = world.send("POST", "/v1/chat/completions", Bytes::from("{"), &[VERSION]).await;
+    assert_eq!(answer.status, 400);
+    let body = answer.json();
+    assert!(body.get("type").is_none() && body["error"].get("param").is_some(), "{body}");
+    let elsewhere = world.send("POST", "/v1/nothing", Bytes::from("{}"), &[VERSION]).await;
+    assert_row(&elsewhere, own_fault(404, "not_found_error"));
+}
+
 // The caller's own credential
 
 #[tokio::test]
