@@ -24,13 +24,13 @@ impl Usage {
     }
 
     pub(super) fn from_value(usage: &Value) -> Option<Self> {
-        let find = |paths: &[&str]| paths.iter().find_map(|path| count(usage.pointer(path)?));
-        let total = find(&["/total_tokens"]);
-        let hit = find(&["/prompt_cache_hit_tokens"]);
-        let miss = find(&["/prompt_cache_miss_tokens"]);
-        let output = find(&["/completion_tokens", "/output_tokens"]);
+        let find = |paths: &[&str]| paths.iter().find_map(|path| count(at(usage, path)?));
+        let total = find(&["total_tokens"]);
+        let hit = find(&["prompt_cache_hit_tokens"]);
+        let miss = find(&["prompt_cache_miss_tokens"]);
+        let output = find(&["completion_tokens", "output_tokens"]);
         // DeepSeek splits the prompt; others leave out one of the three sums.
-        let input = find(&["/prompt_tokens", "/input_tokens"])
+        let input = find(&["prompt_tokens", "input_tokens"])
             .or_else(|| Some(hit.unwrap_or(0) + miss?))
             .or_else(|| Some(total?.saturating_sub(output?)));
         let output = output.or_else(|| Some(total?.saturating_sub(input?)));
@@ -40,28 +40,33 @@ impl Usage {
         Some(Self {
             input_tokens: input.unwrap_or(0),
             cached_tokens: find(&[
-                "/prompt_tokens_details/cached_tokens",
-                "/input_tokens_details/cached_tokens",
-                "/cached_tokens",
-                "/cache_read_input_tokens",
+                "prompt_tokens_details.cached_tokens",
+                "input_tokens_details.cached_tokens",
+                "cached_tokens",
+                "cache_read_input_tokens",
             ])
             .or(hit)
             .unwrap_or(0),
             cache_write_tokens: find(&[
-                "/prompt_tokens_details/cache_write_tokens",
-                "/input_tokens_details/cache_write_tokens",
-                "/cache_creation_input_tokens",
+                "prompt_tokens_details.cache_write_tokens",
+                "input_tokens_details.cache_write_tokens",
+                "cache_creation_input_tokens",
             ])
             .unwrap_or(0),
             output_tokens: output.unwrap_or(0),
             reasoning_tokens: find(&[
-                "/completion_tokens_details/reasoning_tokens",
-                "/output_tokens_details/reasoning_tokens",
-                "/reasoning_tokens",
+                "completion_tokens_details.reasoning_tokens",
+                "output_tokens_details.reasoning_tokens",
+                "reasoning_tokens",
             ])
             .unwrap_or(0),
         })
     }
+}
+
+/// The value at a path such as `details.count`. A JSON pointer would do, at a cost: it allocates for each step.
+fn at<'a>(usage: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(usage, |value, key| value.get(key))
 }
 
 /// A count; some servers write it as `12.0`.
