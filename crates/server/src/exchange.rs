@@ -87,14 +87,15 @@ impl Exchange {
         snapshot: &Arc<Snapshot>,
         inbound: Inbound,
         request: Request,
-    ) -> (Self, Command) {
+    ) -> (Box<Self>, Command) {
         let mut entropy = Entropy::new();
         let now = app.clock.now();
         let (controller, command) = app.with_fleet(|fleet| {
             let (catalog, bindings) = (&snapshot.config.catalog, &snapshot.bindings);
             Controller::start(request, &mut Planner { now, catalog, bindings, fleet }, &mut entropy)
         });
-        let exchange = Self {
+        // Boxed: it is large, and passed on from step to step.
+        let exchange = Box::new(Self {
             app: Arc::clone(app),
             worker: Arc::clone(worker),
             snapshot: Arc::clone(snapshot),
@@ -109,7 +110,7 @@ impl Exchange {
             status: 200,
             entropy,
             recorded: false,
-        };
+        });
         (exchange, command)
     }
 

@@ -100,10 +100,11 @@ async fn route(
     let bare = listing::bare(path);
     match (request.method(), bare) {
         (&Method::POST, "/chat/completions") => {
-            generate(Dialect::Chat, Door { app, worker, snapshot, caller }, request, id).await
+            // Boxed: what is large must not be moved on the way out, nor be kept by an idle connection.
+            Box::pin(generate(Dialect::Chat, Door { app, worker, snapshot, caller }, request, id)).await
         }
         (&Method::POST, "/messages") => {
-            generate(Dialect::Messages, Door { app, worker, snapshot, caller }, request, id).await
+            Box::pin(generate(Dialect::Messages, Door { app, worker, snapshot, caller }, request, id)).await
         }
         (_, "/chat/completions" | "/messages") => Err(ApiError::wrong_method(path, "POST")),
         (&Method::GET | &Method::HEAD, models) if models == "/models" || models.starts_with("/models/") => {
@@ -235,11 +236,11 @@ enum Released {
     Whole(Whole),
 }
 
-type Outcome = (Exchange, Released);
+type Outcome = (Box<Exchange>, Released);
 type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// The loop: the controller decides, this obeys, until something may go to the client or nothing will.
-async fn until_released(mut exchange: Exchange, mut command: Command) -> Outcome {
+async fn until_released(mut exchange: Box<Exchange>, mut command: Command) -> Outcome {
     // When the drain is over nobody is left to wait for.
     let hard_stop = exchange.app.hard_stop.clone();
     loop {
@@ -268,12 +269,12 @@ async fn until_released(mut exchange: Exchange, mut command: Command) -> Outcome
 
 /// The response: its status line waits for the first output, but a stream is not left silent for longer than the
 /// heartbeat.
-async fn respond(exchange: Exchange, command: Command) -> Response<ClientBody> {
+async fn respond(exchange: Box<Exchange>, command: Command) -> Response<ClientBody> {
     let streams = exchange.inbound.envelope.stream();
     let keepalive = exchange.snapshot.config.server.keepalive;
-    let opening = Opening::of(&exchange);
+    let opening = streams.then(|| Opening::of(&exchange));
     let mut pending: Pending = Box::pin(until_released(exchange, command));
-    let (exchange, released) = if streams {
+    let (exchange, released) = if let Some(opening) = opening {
         match timeout(keepalive, &mut pending).await {
             Ok(done) => done,
             Err(_) => return opening.early(pending, keepalive),
@@ -284,7 +285,7 @@ async fn respond(exchange: Exchange, command: Command) -> Response<ClientBody> {
     finish(exchange, released)
 }
 
-fn finish(mut exchange: Exchange, released: Released) -> Response<ClientBody> {
+fn finish(mut exchange: Box<Exchange>, released: Released) -> Response<ClientBody> {
     let expose = exchange.snapshot.config.server.expose;
     match released {
         Released::Stopped(stop) => exchange.refuse(&stop),
@@ -303,7 +304,7 @@ fn finish(mut exchange: Exchange, released: Released) -> Response<ClientBody> {
         Released::Live(live) => {
             let provenance = exchange.provenance();
             let (dialect, upstream_headers) = (live.tap.dialect(), live.headers.clone());
-            let mut response = event_stream(streamed(Relay::new(exchange, *live), Relay::next));
+            let mut response = event_stream(streamed(Relay::new(exchange, live), Relay::next));
             copy_rate_limits(dialect, &upstream_headers, response.headers_mut());
             provenance.write(response.headers_mut(), expose);
             response
@@ -356,7 +357,7 @@ impl Early {
                 Ok((mut exchange, released)) => {
                     exchange.early = true;
                     match released {
-                        Released::Live(live) => Self::relay(Relay::new(exchange, *live)).await,
+                        Released::Live(live) => Self::relay(Relay::new(exchange, live)).await,
                         Released::Stopped(stop) => Some((exchange.event_of(&stop), Self::Over)),
                         // A request that wants a stream is never answered whole.
                         Released::Whole(_) => None,

@@ -3,12 +3,15 @@
 //! Nothing is spawned: the client's connection asks for the next frame, and only then is the upstream read. A client
 //! that is slow slows the upstream; a client that is gone drops this, and with it the upstream connection.
 
+use std::pin::Pin;
+
 use bytes::{Bytes, BytesMut};
 use pointsman_core::controller::{Command, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_wire::dialect::{ChunkKind, Dialect};
 use pointsman_wire::sse::SseEvent;
-use tokio::time::{Duration, Instant};
+use tokio::time::{Duration, Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::attempt::in_band;
 use crate::exchange::{AttemptFailure, Exchange};
@@ -27,8 +30,9 @@ const LIFE_OVER: &str = "the stream's whole time is over";
 
 /// See the module.
 pub(crate) struct Relay {
-    exchange: Exchange,
-    live: Live,
+    // Boxed: the relay is moved with each event.
+    exchange: Box<Exchange>,
+    live: Box<Live>,
     state: State,
     /// When the client took the last frame.
     yielded: Option<Instant>,
@@ -36,6 +40,10 @@ pub(crate) struct Relay {
     /// For how long this has been reading since the last event. Comments are no events, and our own heartbeats not
     /// either.
     waited: Duration,
+    /// Rings when something may be due. What is due moves on with each event; the timer follows when it rings.
+    timer: Pin<Box<Sleep>>,
+    /// Registered once: every stream waits for the same end.
+    hard_stop: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 enum State {
@@ -56,9 +64,12 @@ enum Read {
 }
 
 impl Relay {
-    pub(crate) fn new(exchange: Exchange, live: Live) -> Self {
+    pub(crate) fn new(exchange: Box<Exchange>, live: Box<Live>) -> Self {
         exchange.app.metrics.stream_opened();
+        let keepalive = exchange.snapshot.config.server.keepalive;
         Self {
+            timer: Box::pin(sleep_until(Instant::now() + keepalive)),
+            hard_stop: Box::pin(exchange.app.hard_stop.clone().cancelled_owned()),
             exchange,
             live,
             state: State::Held,
@@ -148,30 +159,39 @@ impl Relay {
         if now >= life_at {
             return if finished { Read::Ended } else { Read::Failed(given_up(LIFE_OVER)) };
         }
+        let due = until.min(beat_at);
+        if self.timer.deadline() > due {
+            self.timer.as_mut().reset(due);
+        }
         let Some(body) = &mut self.live.body else { return Read::Ended };
-        tokio::select! {
-            biased;
-            () = self.exchange.app.hard_stop.cancelled() => Read::Failed(given_up("the gateway is shutting down")),
-            chunk = body.chunk() => match chunk {
-                Some(Ok(chunk)) => {
-                    self.live.decoder.push(chunk);
-                    Read::Chunk
-                }
-                Some(Err(_)) if finished => Read::Ended,
-                Some(Err(error)) => Read::Failed(verdict::bad_response(&error.to_string(), Phase::Committed, true)),
-                None => Read::Ended,
-            },
-            () = tokio::time::sleep_until(until) => {
-                if finished {
-                    Read::Ended
-                } else if life_at <= idle_at {
-                    Read::Failed(given_up(LIFE_OVER))
-                } else {
-                    let limit = Limit { within: idle, own: true };
-                    Read::Failed(verdict::struck(Struck::Idle, limit, Phase::Committed))
-                }
+        loop {
+            tokio::select! {
+                biased;
+                () = self.hard_stop.as_mut() => return Read::Failed(given_up("the gateway is shutting down")),
+                chunk = body.chunk() => return match chunk {
+                    Some(Ok(chunk)) => {
+                        self.live.decoder.push(chunk);
+                        Read::Chunk
+                    }
+                    Some(Err(_)) if finished => Read::Ended,
+                    Some(Err(error)) => Read::Failed(verdict::bad_response(&error.to_string(), Phase::Committed, true)),
+                    None => Read::Ended,
+                },
+                () = self.timer.as_mut() => {}
             }
-            () = tokio::time::sleep_until(beat_at), if beat_at < until => Read::Beat,
+            let now = Instant::now();
+            if now < due {
+                self.timer.as_mut().reset(due);
+            } else if now < until {
+                return Read::Beat;
+            } else if finished {
+                return Read::Ended;
+            } else if life_at <= idle_at {
+                return Read::Failed(given_up(LIFE_OVER));
+            } else {
+                let limit = Limit { within: idle, own: true };
+                return Read::Failed(verdict::struck(Struck::Idle, limit, Phase::Committed));
+            }
         }
     }
 
