@@ -29,7 +29,7 @@ impl Serve {
             return Err(Failure::Usage("`serve --litellm` is not built yet".to_owned()));
         }
         let found = find::configuration(self.config.as_deref())?;
-        logs::start(&found.loaded.config.telemetry)?;
+        let _written = logs::start(&found.loaded.config.telemetry)?;
         for warning in &found.loaded.warnings {
             tracing::warn!(%warning, "configuration");
         }
