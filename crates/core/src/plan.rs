@@ -3,6 +3,7 @@
 //! Filters that do not change while a request lives (preferences, contract, what the request needs) decide here, once.
 //! Health changes all the time: the [`controller`](crate::controller) asks for it whenever it chooses.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -193,10 +194,12 @@ impl Plan {
     }
 
     fn mark_alone(&mut self) {
-        let places: Vec<(usize, u32)> = self.candidates.iter().map(|c| (c.choice, c.tier)).collect();
+        let mut counts: BTreeMap<(usize, u32), usize> = BTreeMap::new();
+        for candidate in &self.candidates {
+            *counts.entry((candidate.choice, candidate.tier)).or_default() += 1;
+        }
         for candidate in &mut self.candidates {
-            let place = (candidate.choice, candidate.tier);
-            candidate.alone = places.iter().filter(|p| **p == place).count() == 1;
+            candidate.alone = counts.get(&(candidate.choice, candidate.tier)) == Some(&1);
         }
     }
 }
