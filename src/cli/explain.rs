@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use pointsman_config::{AdminConfig, Config};
 use pointsman_server::{App, Clock};
 use secrecy::ExposeSecret;
@@ -19,10 +19,13 @@ use crate::output;
 /// The largest request that is read, in bytes: what the gateway takes by default.
 const MAX_REQUEST: u64 = 64 << 20;
 
+/// The header by which the gateway knows a request of Messages where no path says so.
+const OF_MESSAGES: (&str, &str) = ("anthropic-version", "2023-06-01");
+
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// A Chat Completions request in JSON; `-` reads standard input
+    /// A request in JSON; `-` reads standard input
     #[arg(value_name = "FILE", default_value = "-")]
     request: PathBuf,
     /// Ask for this route or model in place of the request's `model`
@@ -37,6 +40,9 @@ pub(crate) struct Explain {
     /// The name of the gateway key that the request would come with [default: none]
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
+    /// The request is one of Anthropic Messages, not of Chat Completions
+    #[arg(long)]
+    messages: bool,
     /// Print the data in place of words
     #[arg(long)]
     json: bool,
@@ -102,7 +108,11 @@ impl Explain {
     fn offline(&self, config: Config, request: &[u8]) -> Result<Value, Failure> {
         let app = App::new(config, Clock::default(), None).map_err(|e| Failure::Usage(e.to_string()))?;
         let (route, key) = (self.route.as_deref(), self.key.as_deref());
-        let explained = app.explain(request, route, key, &HeaderMap::new());
+        let mut headers = HeaderMap::new();
+        if self.messages {
+            headers.insert(OF_MESSAGES.0, HeaderValue::from_static(OF_MESSAGES.1));
+        }
+        let explained = app.explain(request, route, key, &headers);
         let explained = explained
             .map_err(|e| Failure::Failed(format!("the gateway would answer {}: {}", e.status, e.message)))?;
         serde_json::to_value(&explained).map_err(|e| Failure::Failed(e.to_string()))
@@ -117,8 +127,8 @@ impl Explain {
         let query = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
         let url = format!("{}/admin/v1/explain{query}", admin.trim_end_matches('/'));
         let bearer = key.map(|key| format!("Bearer {key}"));
-        let headers: Vec<(&str, &str)> =
-            bearer.iter().map(|value| ("authorization", value.as_str())).collect();
+        let authorization = bearer.iter().map(|value| ("authorization", value.as_str()));
+        let headers: Vec<_> = authorization.chain(self.messages.then_some(OF_MESSAGES)).collect();
         client::call(Method::POST, &url, &headers, Some(request)).await
     }
 }

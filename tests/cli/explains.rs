@@ -65,6 +65,29 @@ fn an_unknown_name_and_a_body_that_is_no_request_fail() {
     assert!(err(&done).contains("400"), "{}", err(&done));
 }
 
+/// A target that speaks both dialects may serve either; one of a single dialect is out for the other.
+#[test]
+fn a_request_of_messages_is_explained_as_one() {
+    let folder = folder();
+    let config = "\
+targets:
+  claude: { provider: anthropic, model: claude-opus-5-5, api_key: sk-ant }
+  own: { provider: vllm, base_url: \"http://127.0.0.1:9/v1\", model: qwen }
+";
+    file(folder.path(), "gateway.yaml", config);
+    let explained = |model: &str, more: &[&str]| -> serde_json::Value {
+        let arguments = [&["explain", "--config", "gateway.yaml", "--json"], more].concat();
+        let done = run_with(folder.path(), &arguments, &chat(model, false));
+        assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+        serde_json::from_str(&out(&done)).unwrap()
+    };
+    assert_eq!(explained("claude-opus-5-5", &["--messages"])["first"]["target"], "claude");
+    assert_eq!(explained("claude-opus-5-5", &[])["targets"][0]["in"], false);
+    for flags in [&["--messages"][..], &[]] {
+        assert_eq!(explained("qwen", flags)["first"]["target"], "own");
+    }
+}
+
 #[test]
 fn a_running_gateway_explains_with_what_it_knows() {
     let folder = folder();
