@@ -81,7 +81,7 @@ fn passed_on(dialect: Dialect, event: &SseEvent) {
     let mut out = BytesMut::new();
     dialect.write_event(&mut out, event.event.as_deref(), &event.data);
     let read: Vec<Bytes> = events(&out).into_iter().map(|event| event.data).collect();
-    assert_eq!(read, [event.data.clone()]);
+    assert_eq!(read, std::slice::from_ref(&event.data));
     let Some(disclosed) = dialect.disclosed(&event.data, r#"{"target":"x"}"#) else { return };
     if let Ok(Value::Object(_)) = serde_json::from_slice(&event.data) {
         let value: Value = serde_json::from_slice(&disclosed).expect("an event with disclosure is JSON");
