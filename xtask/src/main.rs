@@ -4,7 +4,7 @@
 //!
 //! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`mod@test`]).
 //! - `tidy`: the rules that no compiler checks ([`tidy`]).
-//! - `bench [--quick] [--json FILE]`: what the gateway costs, beside a direct connection and nginx ([`bench`]).
+//! - `bench [--quick] [--json FILE]`: what the gateway costs, beside a direct connection and nginx ([`mod@bench`]).
 //! - `fuzz [--seconds N] [TARGET]`: the fuzz targets, each for some seconds ([`mod@fuzz`]).
 //! - `deny`: licences, sources and banned crates ([`policy`]).
 //! - `ci`: the gate, `.ci/run`.
