@@ -27,6 +27,9 @@ const EARLY_ROUND: Duration = Duration::from_secs(1);
 /// Samples of latency that are kept from one window of calls, beyond the first few: the 64 of the median then reach back
 /// over two windows.
 const SAMPLES_PER_WINDOW: u32 = 30;
+/// No answer that begins within this is slow, however quick its domain was before: an idle server that comes under load
+/// may well take four times as long, and to stop using it would be the outage.
+const SLOW_FROM: Duration = Duration::from_secs(1);
 /// Where a slow start begins.
 const SLOW_START_FROM: f64 = 0.1;
 
@@ -370,7 +373,8 @@ impl Breaker {
         now: Instant,
     ) -> Option<BreakerCause> {
         let (Some(took), Some(rule)) = (first_token, policy.slow.as_ref()) else { return None };
-        let slow = self.first_token.len() >= rule.min_calls as usize
+        let slow = took >= SLOW_FROM
+            && self.first_token.len() >= rule.min_calls as usize
             && self.first_token.median().is_some_and(|m| took.as_secs_f64() > m.as_secs_f64() * rule.factor);
         self.remember(took, rule, policy, now);
         self.calls.add_timed(now, policy.rate.window, slow);

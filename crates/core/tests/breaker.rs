@@ -234,6 +234,15 @@ fn calls_that_are_not_over_four_times_the_median_are_not_slow_and_slow_can_be_of
 }
 
 #[test]
+fn a_server_that_comes_under_load_is_not_slow_as_long_as_it_begins_within_a_second() {
+    let mut bench = Bench::new();
+    for call in 0..400 {
+        assert_eq!(bench.answer(ms(if call < 100 { 2 } else { 900 })), None);
+        bench.pass(ms(100));
+    }
+}
+
+#[test]
 fn fewer_than_twenty_calls_are_never_a_brown_out() {
     let mut bench = Bench::new();
     for call in 0..100 {
