@@ -90,12 +90,19 @@ impl BreakerCause {
 pub struct Permit {
     epoch: u64,
     probe: bool,
+    hasty: bool,
 }
 
 impl Permit {
     /// Whether it is one of the few probes of a half-open breaker.
     pub const fn is_probe(self) -> bool {
         self.probe
+    }
+
+    /// Whether it is a probe that others may have to wait for, beside a patient one: where nothing else is left it should
+    /// be given back soon. See [`Breaker::admit`].
+    pub const fn is_hasty(self) -> bool {
+        self.hasty
     }
 }
 
@@ -125,6 +132,12 @@ pub struct Breaker {
     last_sample: Option<Instant>,
     probes_out: u32,
     probes_ok: u32,
+    /// Whether a patient probe is on its way.
+    patient_out: bool,
+    /// Whether the last probe was a hasty one.
+    last_hasty: bool,
+    /// Why it opened last.
+    opened_by: BreakerCause,
     last_early: Option<Instant>,
     early_round: bool,
     closed_at: Option<Instant>,
@@ -146,6 +159,9 @@ impl Default for Breaker {
             last_sample: None,
             probes_out: 0,
             probes_ok: 0,
+            patient_out: false,
+            last_hasty: false,
+            opened_by: BreakerCause::Operator,
             last_early: None,
             early_round: false,
             closed_at: None,
@@ -220,22 +236,31 @@ impl Breaker {
     }
 
     /// Asks for the right to make one call.
+    ///
+    /// One probe at a time is patient: it finds a domain that is slow but alive. The others are hasty: they find one that
+    /// had been silent and answers again, which nobody would if all probes hung as long as they may. Where there is only
+    /// one probe they take turns. One that opened for slowness was never silent: there all are patient.
     pub fn admit(&mut self, now: Instant) -> Option<Permit> {
         if self.room(now) == 0 {
             return None;
         }
         self.settle(now);
         let probe = self.state == BreakerState::HalfOpen;
+        let hasty =
+            probe && self.may_be_silent() && (self.patient_out || self.probes() == 1 && !self.last_hasty);
         if probe {
             self.probes_out += 1;
+            self.patient_out |= !hasty;
+            self.last_hasty = hasty;
         }
-        Some(Permit { epoch: self.epoch, probe })
+        Some(Permit { epoch: self.epoch, probe, hasty })
     }
 
     /// Gives a permit back without a verdict: cancelled, or the request's own fault.
     pub fn release(&mut self, permit: Permit) {
         if permit.probe && permit.epoch == self.epoch {
             self.probes_out = self.probes_out.saturating_sub(1);
+            self.patient_out &= permit.hasty;
         }
     }
 
@@ -258,7 +283,7 @@ impl Breaker {
         } else {
             self.observe_slowness(first_token, policy, now)
         };
-        (Permit { epoch: self.epoch, probe: false }, cause)
+        (Permit { epoch: self.epoch, probe: false, hasty: false }, cause)
     }
 
     /// The call ended well.
@@ -288,8 +313,7 @@ impl Breaker {
             return None;
         }
         if self.state == BreakerState::HalfOpen {
-            self.open(policy, now);
-            return Some(BreakerCause::ProbeFailed);
+            return Some(self.open(BreakerCause::ProbeFailed, policy, now));
         }
         if self.is_same_burst(fault, now) {
             return None;
@@ -311,8 +335,7 @@ impl Breaker {
         } else {
             return None;
         };
-        self.open(policy, now);
-        Some(cause)
+        Some(self.open(cause, policy, now))
     }
 
     /// Makes an open breaker half-open before its time, at most once a second. Answers whether it did.
@@ -340,7 +363,7 @@ impl Breaker {
     /// Opens it until then, whatever its counts say: a cooldown has begun.
     pub fn force_open(&mut self, until: Instant, policy: &BreakerPolicy, now: Instant) {
         if !matches!(self.state, BreakerState::Open { .. }) {
-            self.open(policy, now);
+            self.open(BreakerCause::Operator, policy, now);
         }
         self.state = BreakerState::Open { until };
     }
@@ -356,6 +379,10 @@ impl Breaker {
     pub fn reset(&mut self) {
         let epoch = self.epoch + 1;
         *self = Self { epoch, ..Self::default() };
+    }
+
+    fn may_be_silent(&self) -> bool {
+        self.opened_by != BreakerCause::Slow
     }
 
     fn is_same_burst(&self, fault: Fault, now: Instant) -> bool {
@@ -382,8 +409,7 @@ impl Breaker {
         if !slow || counts.timed < rule.min_calls || counts.slow_share() < rule.share {
             return None;
         }
-        self.open(policy, now);
-        Some(BreakerCause::Slow)
+        Some(self.open(BreakerCause::Slow, policy, now))
     }
 
     /// Keeps a sample for the median. At high traffic only some are kept, or the first seconds of a brown-out would
@@ -410,11 +436,13 @@ impl Breaker {
         Some(BreakerCause::ProbesSucceeded)
     }
 
-    fn open(&mut self, policy: &BreakerPolicy, now: Instant) {
+    fn open(&mut self, cause: BreakerCause, policy: &BreakerPolicy, now: Instant) -> BreakerCause {
         self.epoch += 1;
         self.policy = policy.clone();
         self.state = BreakerState::Open { until: now.after(policy.open_for) };
+        self.opened_by = cause;
         self.forget_counts();
+        cause
     }
 
     fn half_open(&mut self) {
@@ -429,6 +457,7 @@ impl Breaker {
         self.row_partial = 0;
         self.probes_out = 0;
         self.probes_ok = 0;
+        self.patient_out = false;
         self.calls = Window::default();
     }
 }

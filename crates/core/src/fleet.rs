@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use crate::breaker::{BreakerState, Permit};
 use crate::domain::{Domain, DomainIndex, DomainKind, DomainState};
 use crate::kind::{Capability, FailureKind};
-use crate::latency::PeakEwma;
+use crate::latency::{PeakEwma, Samples};
 use crate::limit::{LimitHit, Usage};
 use crate::policy::{CooldownCount, HealthPolicy, ProcessPolicy};
 use crate::queue::Queue;
@@ -39,6 +39,10 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How soon to look again at a target that is full of requests or warming up.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// A probe that others wait for is given this many times what its target usually takes, as a slow call is told from others.
+const HURRY_FACTOR: u32 = 4;
+/// And at least this.
+const HURRY_LEAST: Duration = Duration::from_secs(1);
 /// How soon a recovered target that is alone takes twice as many requests at once: a thousand within five seconds, so
 /// that nobody who waits for it is turned away by its warming up.
 const WARM_UP_DOUBLES: Duration = Duration::from_millis(500);
@@ -98,6 +102,10 @@ pub struct TargetState {
     pub in_flight: u32,
     /// Peak EWMA of the time to first token.
     pub first_token: PeakEwma,
+    /// How long its streams took to their first token, lately.
+    pub(crate) first_tokens: Samples,
+    /// How long its plain answers took, lately.
+    pub(crate) answers: Samples,
     /// Switched off by an operator.
     pub killed: bool,
     /// The provider's own word on how much of its rate limit is left, 0.0 to 1.0, and when it said so.
@@ -196,12 +204,19 @@ pub struct Ticket {
     probes: [Option<DomainIndex>; 2],
     estimated_tokens: u64,
     begun: Instant,
+    /// A first token came.
+    streamed: bool,
 }
 
 impl Ticket {
     /// Whether this call is a probe of a half-open or isolated domain.
     pub fn is_probe(&self) -> bool {
         self.permits.iter().flatten().any(|(_, p)| p.is_probe()) || self.probes.iter().any(Option::is_some)
+    }
+
+    /// Whether it is a probe that others may have to wait for; see [`Fleet::hurry`].
+    fn is_hasty(&self) -> bool {
+        self.permits.iter().flatten().any(|(_, p)| p.is_hasty())
     }
 }
 
@@ -292,6 +307,7 @@ impl Fleet {
             probes,
             estimated_tokens: call.estimated_tokens,
             begun: now,
+            streamed: false,
         })
     }
 
@@ -323,7 +339,22 @@ impl Fleet {
         let Some((_, state)) = self.lane_state_mut(ticket.lane) else { return };
         if let Some(took) = first_token {
             state.first_token.observe(took, now);
+            state.first_tokens.push(took);
+            ticket.streamed = true;
         }
+    }
+
+    /// Within which time a probe should have said something so as not to keep others waiting: four times what this target
+    /// usually takes to the first token of a stream, or for a `plain` answer; never less than a second. `None` where the
+    /// call is no such probe. A target that is silent holds each of its few probes until a limit strikes: with a probe's
+    /// own, nobody would notice for that long that it answers again.
+    pub(crate) fn hurry(&self, ticket: &Ticket, plain: bool) -> Option<Duration> {
+        if !ticket.is_hasty() {
+            return None;
+        }
+        let (_, state) = self.lane_state(ticket.lane)?;
+        let usual = if plain { &state.answers } else { &state.first_tokens };
+        Some(usual.median().unwrap_or_default().saturating_mul(HURRY_FACTOR).max(HURRY_LEAST))
     }
 
     /// Collects the transitions since the last call.

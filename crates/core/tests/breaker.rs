@@ -270,6 +270,67 @@ fn half_open_admits_two_probes_at_once_and_two_successes_close_it() {
 }
 
 #[test]
+fn one_probe_at_a_time_is_patient_and_the_others_are_hasty() {
+    let mut bench = Bench::opened();
+    bench.pass(secs(30));
+    let (patient, hasty) = (bench.admit(), bench.admit());
+    assert!(!patient.is_hasty() && hasty.is_hasty());
+    // The hasty one comes back without a verdict: while the patient one is out, whoever takes its place is hasty too.
+    bench.breaker.release(hasty);
+    let hasty = bench.admit();
+    assert!(hasty.is_hasty());
+    bench.breaker.release(patient);
+    assert!(!bench.admit().is_hasty());
+    assert!(bench.breaker.admit(bench.now).is_none(), "two at once, whatever their patience");
+    assert_eq!(bench.breaker.succeed(hasty, &bench.policy, bench.now), None);
+    assert!(bench.admit().is_hasty());
+}
+
+#[test]
+fn a_new_round_has_a_patient_probe_of_its_own() {
+    let mut bench = Bench::opened();
+    bench.pass(secs(30));
+    let (old, _) = (bench.admit(), bench.admit());
+    let failed = bench.breaker.fail(old, Fault::BeforeCommit, &bench.policy, bench.now);
+    assert_eq!(failed, Some(BreakerCause::ProbeFailed));
+    bench.pass(secs(30));
+    assert!(!bench.admit().is_hasty());
+    bench.breaker.release(old);
+    assert!(bench.admit().is_hasty(), "the late one of before frees no place");
+}
+
+#[test]
+fn a_single_probe_is_hasty_and_patient_by_turns() {
+    let mut bench = Bench::new();
+    bench.policy.probes = 1;
+    for _ in 0..3 {
+        bench.fail();
+    }
+    bench.pass(secs(30));
+    let turns: Vec<bool> = (0..6)
+        .map(|_| {
+            let probe = bench.admit();
+            bench.breaker.release(probe);
+            probe.is_hasty()
+        })
+        .collect();
+    assert_eq!(turns, [true, false, true, false, true, false]);
+}
+
+#[test]
+fn what_opened_for_slowness_has_only_patient_probes() {
+    let mut bench = Bench::new();
+    let mut call = 0;
+    while bench.answer(ms(if call < 40 { 500 } else { 20_000 })) != Some(BreakerCause::Slow) {
+        call += 1;
+        assert!(call < 200, "it opens");
+        bench.pass(ms(500));
+    }
+    bench.pass(secs(30));
+    assert!(!bench.admit().is_hasty() && !bench.admit().is_hasty());
+}
+
+#[test]
 fn one_failed_probe_opens_it_again_for_the_whole_open_time() {
     let mut bench = Bench::opened();
     bench.pass(secs(40));

@@ -6,12 +6,12 @@ mod world;
 use pointsman_core::controller::{Event, Failed};
 use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_core::kind::FailureKind::{self, *};
-use pointsman_core::kind::Phase;
+use pointsman_core::kind::{Phase, Terminal};
 use pointsman_core::time::{Duration, Instant};
 use world::sim::Sim;
 use world::{World, failed, ms, secs};
 
-/// An answer takes 200 ms, a failure 20 ms.
+/// An answer takes 200 ms, a failure 20 ms; who is silent is so for as long as he is let.
 fn outage(
     down: &[&str],
     kind: FailureKind,
@@ -20,16 +20,19 @@ fn outage(
 ) -> impl FnMut(&str, Instant) -> (Duration, Option<Failed>) {
     let down: Vec<String> = down.iter().map(|n| (*n).to_owned()).collect();
     move |name, now| match down.iter().any(|n| n == name) && now >= from && now < to {
+        true if kind == Timeout => (Duration::MAX, None),
         true => (ms(20), Some(failed(kind))),
         false => (ms(200), None),
     }
 }
 
-const OUTAGES: [FailureKind; 3] = [Connect, Overloaded, ServerError];
+const OUTAGES: [FailureKind; 4] = [Connect, Overloaded, ServerError, Timeout];
+/// Those that are found out at once: of silence nobody knows before the time to first token (30 s) is over.
+const LOUD_OUTAGES: [FailureKind; 3] = [Connect, Overloaded, ServerError];
 
 #[test]
 fn a_quick_outage_costs_a_target_no_more_than_its_open_time_and_the_clients_nothing() {
-    for kind in OUTAGES {
+    for kind in LOUD_OUTAGES {
         let mut sim = Sim::new(World::new("A,B"));
         let from = sim.world.now.after(secs(10));
         sim.traffic(ms(100), secs(120));
@@ -60,14 +63,22 @@ fn a_long_outage_brings_cooldown_with_few_calls_and_is_forgiven() {
         let told = sim.world.fleet.take_transitions();
         let cooldowns: Vec<Instant> =
             told.iter().filter(|t| t.to == DomainState::Cooldown).map(|t| t.at).collect();
-        // Opened at 0 s, failed probes at 30 s and 60 s: 60 s; then 120, 240 and 480 s, the last until 960 s.
+        let expected: &[u64] = match kind {
+            // Whatever is sent to a silent target fails 30 s later. Opened at 30 s, failed probes at 90 s and 150 s: 60 s
+            // until 210 s; failed at 240 s, 120 s until 360 s; failed at 390 s, 240 s until 630 s, when it is well.
+            Timeout => &[150, 240, 390],
+            // Opened at 0 s, failed probes at 30 s and 60 s: 60 s; then 120, 240 and 480 s, the last until 960 s.
+            _ => &[60, 120, 240, 480],
+        };
         let starts: Vec<u64> = cooldowns.iter().map(|at| at.since(from).as_secs()).collect();
-        assert_eq!(starts.len(), 4, "{kind}: {starts:?}");
-        for (got, expected) in starts.iter().zip([60, 120, 240, 480]) {
-            assert!(got.abs_diff(expected) <= 3, "{kind}: {starts:?}");
+        assert_eq!(starts.len(), expected.len(), "{kind}: {starts:?}");
+        for (got, expected) in starts.iter().zip(expected) {
+            assert!(got.abs_diff(*expected) <= 3, "{kind}: {starts:?}");
         }
         let wasted = sim.calls.iter().filter(|(at, name)| name == "A" && *at >= from && *at < to).count();
-        assert!(wasted <= 3 + 2 * 6, "{kind}: three failures, then probes: {wasted}");
+        // Ten a second until it is found out: what was sent within 30 s of silence, or three failures.
+        let until_found = if kind == Timeout { 300 } else { 3 };
+        assert!(wasted <= until_found + 2 * 6, "{kind}: until it is found out, then probes: {wasted}");
         let back = sim.calls.iter().find(|(at, name)| *at >= to && name == "A").unwrap().0;
         assert!(back.since(*cooldowns.last().unwrap()) <= secs(481), "{kind}");
         // 480 s after the end of the last penalty it is forgiven: three failures open it, and no more.
@@ -94,7 +105,8 @@ fn after_recovery(sim: &Sim, recovery: Instant) -> (Duration, Duration) {
 #[test]
 fn a_route_with_a_single_target_answers_again_within_two_seconds_of_its_recovery() {
     for kind in OUTAGES {
-        for length in [secs(1), secs(10), secs(60), secs(600)] {
+        // 47 s: whatever was sent before the end of a silence is far from its own limit then.
+        for length in [secs(1), secs(10), secs(47), secs(60), secs(600)] {
             if length > secs(60) && kind != Overloaded {
                 continue;
             }
@@ -110,12 +122,47 @@ fn a_route_with_a_single_target_answers_again_within_two_seconds_of_its_recovery
     }
 }
 
+/// What comes back slowly: its hasty probes find nothing, the patient one must.
+#[test]
+fn a_single_target_that_is_slow_after_a_silence_comes_back_when_what_hangs_is_over() {
+    let mut sim = Sim::new(World::new("A"));
+    let from = sim.world.now.after(secs(20));
+    let to = from.after(secs(47));
+    sim.traffic(ms(100), secs(180));
+    sim.run(&mut |_, now| match now {
+        now if now < from => (ms(200), None),
+        now if now < to => (Duration::MAX, None),
+        _ => (secs(3), None),
+    });
+    let (first, all) = after_recovery(&sim, to);
+    // The patient probe of before hangs for 30 s at most; the next one takes 3 s, and a second one closes it.
+    assert!(first <= secs(33) && all <= secs(37), "{first:?}, {all:?}");
+}
+
+#[test]
+fn a_single_target_that_becomes_slow_goes_on_answering() {
+    let mut sim = Sim::new(World::new("A"));
+    let slow = sim.world.now.after(secs(60));
+    sim.traffic(ms(100), secs(180));
+    sim.run_streams(&mut |_, now| (if now < slow { ms(200) } else { secs(3) }, None));
+    let told = sim.world.fleet.take_transitions();
+    assert!(told.iter().any(|t| t.to == DomainState::Open), "for slowness");
+    let mut answered: Vec<Instant> = sim.fared.iter().filter(|f| f.succeeded()).map(|f| f.ended).collect();
+    answered.sort_unstable();
+    let longest = answered.windows(2).map(|w| w[1].since(w[0])).max().unwrap();
+    assert!(longest <= secs(4), "{longest:?} without an answer");
+    assert!(
+        sim.fared.iter().all(|f| f.terminal != Terminal::Exhausted || f.tried.is_empty()),
+        "none is cut short"
+    );
+}
+
 #[test]
 fn a_route_whose_targets_all_failed_answers_again_within_two_seconds_of_a_recovery() {
     for kind in OUTAGES {
         let mut sim = Sim::new(World::new("A,B|C"));
         let from = sim.world.now.after(secs(5));
-        let to = from.after(secs(60));
+        let to = from.after(secs(47));
         sim.traffic(ms(100), secs(90));
         sim.run(&mut outage(&["A", "B", "C"], kind, from, to));
         let (first, all) = after_recovery(&sim, to);

@@ -135,6 +135,7 @@ impl Controller {
         let call = candidate.call(&self.request, last_resort);
         let ticket = planner.fleet.begin(&call, planner.now)?;
         self.leave_queue(planner);
+        let hurry = planner.fleet.hurry(&ticket, self.request.shape == Shape::Plain);
         self.live = Some(ticket);
         let action = self.action_of(&candidate, place);
         self.trace.note(planner.now, Decision::Attempt { candidate: place, action, rule });
@@ -149,7 +150,7 @@ impl Controller {
             status: None,
             cost: self.cost_of(&candidate),
         });
-        let limits = self.limits_for(place, &candidate, planner);
+        let limits = self.limits_for(place, &candidate, hurry, planner);
         Ok(Command::Attempt(Attempt {
             number: self.attempts.len(),
             candidate: place,
@@ -221,7 +222,14 @@ impl Controller {
         spent.plus(own) <= max
     }
 
-    fn limits_for(&self, place: usize, candidate: &Candidate, planner: &Planner<'_>) -> AttemptLimits {
+    /// `hurry` shortens the time to first output where others could go nowhere else meanwhile.
+    fn limits_for(
+        &self,
+        place: usize,
+        candidate: &Candidate,
+        hurry: Option<Duration>,
+        planner: &Planner<'_>,
+    ) -> AttemptLimits {
         let budget = &self.request.governance.budget;
         let times = planner.catalog.target(candidate.target).map(|t| budget.limits.with(&t.times));
         let times = times.unwrap_or_else(|| budget.limits.clone());
@@ -234,7 +242,8 @@ impl Controller {
         });
         let reserve = if others { budget.reserve_for_fallback.span(budget.deadline) } else { Duration::ZERO };
         let available = remaining.saturating_sub(reserve).max(budget.min_attempt).min(remaining);
-        let cut = |limit: Duration| Limit { within: limit.min(available), own: limit <= available };
+        let until_output = hurry.filter(|_| !others).map_or(available, |hurry| hurry.min(available));
+        let cut = |limit: Duration| Limit { within: limit.min(until_output), own: limit <= until_output };
         let reasons = candidate.reasons || self.request.needs.reasoning;
         let first_token = if reasons { times.first_token_reasoning } else { times.first_token };
         let streams = self.request.shape != Shape::Plain;

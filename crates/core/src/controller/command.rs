@@ -59,8 +59,8 @@ pub struct Failed {
 pub struct Limit {
     /// How long.
     pub within: Duration,
-    /// Whether it is the target's own; one that was cut by the deadline, the reserve or the caller says nothing about
-    /// the target's health.
+    /// Whether it is the target's own; one that was cut by the deadline, the reserve or the caller, or because others
+    /// wait for the permit of a probe, says nothing about the target's health.
     pub own: bool,
 }
 

@@ -85,6 +85,9 @@ impl Fleet {
         if let Some((_, state)) = self.lane_state_mut(ticket.lane) {
             state.in_flight = state.in_flight.saturating_sub(1);
             settle_usage(&mut state.usage, &ticket, &report, now);
+            if matches!(report, Report::Succeeded { .. }) && !ticket.streamed {
+                state.answers.push(now.since(ticket.begun));
+            }
         }
         let mut seen = Seen::default();
         for (index, permit) in ticket.permits.iter().flatten() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pointsman_core::controller::{Command, Event, Failed};
-use pointsman_core::kind::Terminal;
+use pointsman_core::controller::{Command, Event, Failed, Limit};
+use pointsman_core::kind::{FailureKind, Terminal};
 use pointsman_core::request::Request;
 use pointsman_core::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(crate) type Fate<'a> = dyn FnMut(&str, Instant) -> (Duration, Option<Failed>
 #[derive(Debug)]
 enum Todo {
     Arrive(Box<Request>),
-    End { run: usize, failed: Option<Failed> },
+    End { run: usize, failed: Option<Failed>, first_token: Option<Duration> },
     Tick(usize),
 }
 
@@ -40,6 +40,14 @@ impl Fared {
     }
 }
 
+/// What becomes of an attempt that says nothing for longer than it may.
+fn in_time((took, failed): (Duration, Option<Failed>), limit: Limit) -> (Duration, Option<Failed>) {
+    if took <= limit.within {
+        return (took, failed);
+    }
+    (limit.within, Some(Failed { excused: !limit.own, ..super::failed(FailureKind::Timeout) }))
+}
+
 #[derive(Debug)]
 pub(crate) struct Sim {
     pub(crate) world: World,
@@ -50,6 +58,8 @@ pub(crate) struct Sim {
     sequence: u64,
     runs: BTreeMap<usize, (Instant, Run, Vec<String>)>,
     next_run: usize,
+    /// Answers are streams whose first token is all there is.
+    streams: bool,
 }
 
 impl Sim {
@@ -62,6 +72,7 @@ impl Sim {
             sequence: 0,
             runs: BTreeMap::new(),
             next_run: 0,
+            streams: false,
         }
     }
 
@@ -91,6 +102,12 @@ impl Sim {
         assert_eq!(self.world.fleet.queue.iter().count(), 0, "nobody is left in the queue");
     }
 
+    /// The same with answers that are streams: how long they take to begin is seen.
+    pub(crate) fn run_streams(&mut self, fate: &mut Fate<'_>) {
+        self.streams = true;
+        self.run(fate);
+    }
+
     fn happen(&mut self, todo: Todo, fate: &mut Fate<'_>) {
         let place = match todo {
             Todo::Arrive(request) => {
@@ -99,9 +116,12 @@ impl Sim {
                 self.runs.insert(self.next_run, (self.world.now, run, Vec::new()));
                 self.next_run
             }
-            Todo::End { run, failed } => {
+            Todo::End { run, failed, first_token } => {
                 let event = failed.map_or(Event::Succeeded { tokens: None }, Event::Failed);
                 let (_, run_state, _) = self.runs.get_mut(&run).unwrap();
+                if first_token.is_some() {
+                    run_state.step(&mut self.world, Event::Committed { first_token });
+                }
                 run_state.step(&mut self.world, event);
                 run
             }
@@ -120,10 +140,11 @@ impl Sim {
         match run.command.clone() {
             Command::Attempt(attempt) => {
                 let name = self.world.catalog.targets[attempt.target.0].name.clone();
-                let (took, failed) = fate(&name, now);
+                let (took, failed) = in_time(fate(&name, now), attempt.limits.first_output);
                 tried.push(name.clone());
                 self.calls.push((now, name));
-                self.plan(now.after(took), Todo::End { run: place, failed });
+                let first_token = Some(took).filter(|_| self.streams && failed.is_none());
+                self.plan(now.after(took), Todo::End { run: place, failed, first_token });
             }
             Command::Wait { until } => {
                 assert!(until > now, "a wait lies in the future");

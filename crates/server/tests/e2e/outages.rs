@@ -1,8 +1,9 @@
 //! Outages as requests see them: breakers, half-open, last resort, retries; and what clients cannot do to them.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select};
 use pointsman_core::domain::{DomainKind, DomainState};
 use pointsman_provider_sim::Script;
 use serde_json::json;
@@ -96,6 +97,37 @@ async fn the_only_target_is_probed_early_as_a_last_resort() {
         world.entry(&answer).duration_ms < 2_000 + 3_000,
         "within 2 s of its recovery, and a busy machine's while"
     );
+}
+
+/// Two probes hang at a provider that had been silent: the hasty one makes room for whoever comes after the recovery, long
+/// before `first_token` (30 s) is over.
+#[tokio::test]
+async fn the_only_target_is_back_within_two_seconds_of_a_silence() {
+    let world =
+        alone("defaults: { breaker: { failures: 1, open_for: 10m }, retry: { base: 1ms, max: 2ms } }\n")
+            .await;
+    world.sim(0).set(Script::server_error(500));
+    assert_eq!(world.post(&chat("gpt-4o", true)).await.status, 503);
+    world.sim(0).set(Script::silence());
+    let calls = world.sim(0).calls();
+    let request = chat("gpt-4o", true);
+    let (one, other) = (pin!(world.post(&request)), pin!(world.post(&request)));
+    let first_to_end = select(one, other);
+    let recovery = async {
+        world.sim(0).wait_until(|sim| sim.calls() == calls + 2).await.expect("both probes hang");
+        world.sim(0).set(Script::default());
+        world.post(&request).await
+    };
+    let (cut, answer) = tokio::join!(first_to_end, recovery);
+    assert_eq!(cut.factor_first().0.status, 504, "the hasty probe");
+    assert_whole_from(&answer, "a");
+    assert!(
+        world.entry(&answer).duration_ms < 2_000 + 3_000,
+        "within 2 s of its recovery, and a busy machine's while"
+    );
+    assert_eq!(world.domain("a", DomainKind::Target).state, DomainState::HalfOpen);
+    assert_whole_from(&world.post(&request).await, "a");
+    assert_eq!(world.domain("a", DomainKind::Target).state, DomainState::Closed);
 }
 
 /// C007: one owner of retries, who counts them.
