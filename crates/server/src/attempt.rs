@@ -13,7 +13,7 @@ use pointsman_upstream::{
 };
 use pointsman_wire::chat::BadCompletion;
 use pointsman_wire::classify::{Classified, classify, classify_error};
-use pointsman_wire::dialect::check_answer;
+use pointsman_wire::dialect::{StreamTap, check_answer};
 use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
 use pointsman_wire::guidance::rate_headroom;
 use pointsman_wire::passthrough::{Edits, ProviderField, render};
@@ -105,7 +105,9 @@ async fn call(
     let end = match way {
         Way::Plain => plain(exchange, attempt, response, started).await?,
         Way::Gather | Way::Stream => {
-            let reading = Reading::new(exchange.inbound.envelope.dialect(), attempt, response, started);
+            let envelope = &exchange.inbound.envelope;
+            let tap = StreamTap::new(envelope.dialect()).with_named_tool(envelope.needs().named_tool);
+            let reading = Reading::new(tap, attempt, response, started);
             reading::until_released(exchange, attempt, reading, way).await?
         }
     };
@@ -322,6 +324,9 @@ pub(crate) fn answered(
         BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
         bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
     })?;
+    // A tool that the client chose by its name is no news to it.
+    let named = exchange.inbound.envelope.needs().named_tool;
+    let body = facts.amended.filter(|_| !named).unwrap_or(body);
     exchange.usage = facts.usage;
     if let Some(model) = facts.model {
         verdict::check_model(exchange, attempt, &model)?;

@@ -9,7 +9,7 @@ use pointsman_core::request::Shape;
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
 use pointsman_wire::chat::{BadCompletion, GatherError};
-use pointsman_wire::dialect::{ChunkKind, Dialect, Gather, StreamTap, check_answer};
+use pointsman_wire::dialect::{ChunkKind, Gather, StreamTap, check_answer};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
@@ -69,11 +69,11 @@ enum Release {
 }
 
 impl Reading {
-    pub(crate) fn new(dialect: Dialect, attempt: &Attempt, response: Response, started: Instant) -> Self {
+    pub(crate) fn new(tap: StreamTap, attempt: &Attempt, response: Response, started: Instant) -> Self {
         Self {
             body: response.body,
             decoder: SseDecoder::new(MAX_EVENT),
-            tap: StreamTap::new(dialect),
+            tap,
             target: attempt.target,
             headers: response.headers,
             limits: attempt.limits,
@@ -261,10 +261,13 @@ fn take(
     exchange: &mut Exchange,
     attempt: &Attempt,
     reading: &mut Reading,
-    event: SseEvent,
+    mut event: SseEvent,
     gather: Option<&mut Gather>,
 ) -> Result<bool, AttemptFailure> {
     let facts = reading.tap.event(event.event.as_deref(), &event.data);
+    if let Some(amended) = facts.amended {
+        event.data = amended;
+    }
     match facts.kind {
         ChunkKind::Done => return Ok(true),
         ChunkKind::Error(error) => return Err(in_band(exchange, reading.target, &error, reading.phase())),

@@ -237,7 +237,10 @@ impl Relay {
                 self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
             }
             _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
-            _ => dialect.write_event(out, event.event.as_deref(), &event.data),
+            _ => {
+                let data = facts.amended.as_ref().unwrap_or(&event.data);
+                dialect.write_event(out, event.event.as_deref(), data);
+            }
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Needs {
     pub tools: bool,
     /// `parallel_tool_calls` as given; `Some(false)` for `tool_choice.disable_parallel_tool_use`.
     pub parallel_tools: Option<bool>,
+    /// `tool_choice` names the tool that must be called.
+    pub named_tool: bool,
     /// A message holds an image.
     pub images: bool,
     /// A message holds audio.
@@ -85,6 +87,7 @@ impl Default for Needs {
         Self {
             tools: false,
             parallel_tools: None,
+            named_tool: false,
             images: false,
             audio: false,
             files: false,

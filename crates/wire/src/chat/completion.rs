@@ -1,8 +1,10 @@
 //! A plain answer: is it one?
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::stream::steady::{Name, rewritten};
 use super::{Usage, is_failure};
 use crate::error::UpstreamError;
 use crate::json::{self, is_falsy};
@@ -18,6 +20,8 @@ pub struct CompletionFacts {
     pub finish_reasons: Vec<String>,
     /// There is text, reasoning, a refusal, a tool call or audio. An answer without is good too, if it finished.
     pub has_output: bool,
+    /// The answer with `tool_calls` as the reason of the end where tools were called and the provider says `stop`.
+    pub amended: Option<Bytes>,
 }
 
 /// Why an answer with a success status is none.
@@ -85,6 +89,14 @@ struct Message<'a> {
     images: Option<&'a RawValue>,
 }
 
+impl Choice<'_> {
+    fn stops_after_tools(&self) -> bool {
+        let calls = self.message.as_ref().and_then(|message| message.tool_calls);
+        calls.is_some_and(|calls| !is_falsy(calls.get()))
+            && self.finish_reason.and_then(word).is_some_and(|reason| reason == "stop")
+    }
+}
+
 impl Message<'_> {
     fn has_output(&self) -> bool {
         let parts = [
@@ -134,11 +146,16 @@ fn facts(completion: &Completion<'_>, body: &[u8]) -> Result<CompletionFacts, Ba
     if !choices.iter().any(|choice| choice.message.is_some()) {
         return Err(BadCompletion::NoChoices);
     }
+    let stops: Vec<bool> = choices.iter().map(Choice::stops_after_tools).collect();
+    let amended = stops
+        .contains(&true)
+        .then(|| rewritten(body, &Name::default(), &|place, _| stops.get(place).is_some_and(|stops| *stops)));
     Ok(CompletionFacts {
         usage: completion.usage.and_then(|usage| Usage::parse(usage.get())),
         model: completion.model.and_then(word),
         finish_reasons: choices.iter().filter_map(|choice| choice.finish_reason.and_then(word)).collect(),
         has_output: choices.iter().filter_map(|choice| choice.message.as_ref()).any(Message::has_output),
+        amended: amended.flatten(),
     })
 }
 

@@ -1,6 +1,8 @@
-//! The tap: a decoder that looks at a stream's events while their bytes pass by unchanged.
+//! The tap: a decoder that looks at a stream's events while their bytes pass by.
 //!
 //! Each event is parsed partly and by reference: whether a value is there matters, not what it says.
+
+pub(super) mod steady;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,9 +11,14 @@ use super::{Usage, is_failure};
 use crate::dialect::{ChunkFacts, ChunkKind};
 use crate::error::UpstreamError;
 use crate::json::{self, is_falsy};
+use steady::{Name, rewritten};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created: Option<&'a RawValue>,
     #[serde(borrow)]
     model: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -107,6 +114,8 @@ pub struct StreamDecoder {
     done: bool,
     usage: Option<Usage>,
     model: Option<String>,
+    name: Name,
+    named_tool: bool,
     malformed: u64,
     output_chars: u64,
 }
@@ -116,6 +125,13 @@ impl StreamDecoder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The client chose a tool by its name: a call of it ends with `stop`, as OpenAI does it, and stays so.
+    #[must_use]
+    pub fn with_named_tool(mut self, named: bool) -> Self {
+        self.named_tool = named;
+        self
     }
 
     /// Looks at the data of one event.
@@ -140,10 +156,15 @@ impl StreamDecoder {
     fn take(&mut self, chunk: &Chunk<'_>, data: &[u8]) -> ChunkFacts {
         let usage = self.take_usage(chunk);
         let model = self.take_model(chunk);
+        let renamed = self.name.take(chunk.id, chunk.created, chunk.model);
         let mut facts = match error_of(chunk, data) {
             Some(error) => ChunkFacts::of(ChunkKind::Error(error)),
             None => self.choices(chunk.choices.as_deref().unwrap_or_default()),
         };
+        if renamed || (facts.finish && self.stops_after_tools(chunk)) {
+            let tools = |_, index| !self.named_tool && self.called_tool(index);
+            facts.amended = rewritten(data, &self.name, &tools);
+        }
         facts.usage_only = usage.is_some() && chunk.choices.as_ref().is_none_or(Vec::is_empty);
         facts.usage = usage;
         facts.model = model;
@@ -196,6 +217,20 @@ impl StreamDecoder {
     #[must_use]
     pub fn output_chars(&self) -> u64 {
         self.output_chars
+    }
+
+    fn called_tool(&self, index: u64) -> bool {
+        self.choices.iter().any(|choice| choice.index == index && choice.called_tool)
+    }
+
+    /// A choice that called a tool says that it simply stopped: an agent would not go on.
+    fn stops_after_tools(&self, chunk: &Chunk<'_>) -> bool {
+        let mut choices = chunk.choices.iter().flatten();
+        !self.named_tool
+            && choices.any(|choice| {
+                self.called_tool(index(choice))
+                    && finish_reason(choice).is_some_and(|reason| reason == "stop")
+            })
     }
 
     fn take_usage(&mut self, chunk: &Chunk<'_>) -> Option<Usage> {

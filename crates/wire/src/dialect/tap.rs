@@ -1,5 +1,7 @@
 //! The tap over a stream, in either dialect.
 
+use bytes::Bytes;
+
 use crate::chat::{self, Usage};
 use crate::error::UpstreamError;
 use crate::messages;
@@ -41,6 +43,9 @@ pub struct ChunkFacts {
     /// It is malformed, and the rest of the answer is worth having without it: it stood in the middle of plain
     /// text, not in a tool call, signed thinking or the frame of the stream.
     pub expendable: bool,
+    /// The data as a strict client needs it, where the provider's own would confuse it: a name of the stream that
+    /// changed within it, or tool calls that end with `stop`.
+    pub amended: Option<Bytes>,
 }
 
 impl ChunkFacts {
@@ -53,6 +58,7 @@ impl ChunkFacts {
             model: None,
             output_tokens_estimate: 0,
             expendable: false,
+            amended: None,
         }
     }
 }
@@ -82,6 +88,15 @@ impl StreamTap {
         match dialect {
             Dialect::Chat => Self::Chat(chat::StreamDecoder::new()),
             Dialect::Messages => Self::Messages(messages::StreamDecoder::new()),
+        }
+    }
+
+    /// The client chose a tool by its name: that a call of it ends with `stop` is no news to it.
+    #[must_use]
+    pub fn with_named_tool(self, named: bool) -> Self {
+        match self {
+            Self::Chat(tap) => Self::Chat(tap.with_named_tool(named)),
+            Self::Messages(tap) => Self::Messages(tap),
         }
     }
 

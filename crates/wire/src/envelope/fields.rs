@@ -49,6 +49,7 @@ impl Field {
         (Self::Tools, "tools"),
         (Self::Functions, "functions"),
         (Self::ParallelToolCalls, "parallel_tool_calls"),
+        (Self::ToolChoice, "tool_choice"),
         (Self::ResponseFormat, "response_format"),
         (Self::ReasoningEffort, "reasoning_effort"),
         (Self::Reasoning, "reasoning"),
@@ -130,7 +131,6 @@ const PASSED_IN_MESSAGES: &[&str] = &[
 /// Fields of Chat that pass through unread: OpenAI's documented ones, then the extras of vendors.
 const PASSED: &[&str] = &[
     "function_call",
-    "tool_choice",
     "temperature",
     "top_p",
     "frequency_penalty",

@@ -195,7 +195,12 @@ impl<'a> Reader<'a> {
             }
             Field::OutputConfig => needs.structured = needs.structured.or_else(|| output_format(json)),
             Field::OutputFormat => needs.structured = needs.structured.or_else(|| format_of(json)),
-            Field::ToolChoice if forbids_parallel_tools(json) => needs.parallel_tools = Some(false),
+            Field::ToolChoice => {
+                needs.named_tool = names_tool(json);
+                if forbids_parallel_tools(json) {
+                    needs.parallel_tools = Some(false);
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -309,6 +314,11 @@ fn output_format(json: &[u8]) -> Option<Structured> {
 
 fn format_of(json: &[u8]) -> Option<Structured> {
     word_in(json, "type").is_some_and(|kind| kind == "json_schema").then_some(Structured::JsonSchema)
+}
+
+/// `{"type": "function", …}` and `{"type": "custom", …}` in Chat Completions, `{"type": "tool", …}` in Messages.
+fn names_tool(json: &[u8]) -> bool {
+    word_in(json, "type").is_some_and(|kind| matches!(kind.as_ref(), "function" | "custom" | "tool"))
 }
 
 fn forbids_parallel_tools(json: &[u8]) -> bool {

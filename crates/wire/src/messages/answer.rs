@@ -63,6 +63,7 @@ fn facts(message: &Message<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompl
         model: message.model.and_then(word),
         finish_reasons: message.stop_reason.and_then(word).into_iter().collect(),
         has_output: content.iter().any(|block| !is_falsy(block.get())),
+        amended: None,
     })
 }
 

@@ -1,0 +1,95 @@
+//! Chunks that need a word changed, and that nothing else of them is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use serde_json::{Value, json};
+
+use crate::chat::{StreamDecoder, check_completion};
+
+/// What a client gets of a stream of this data, event by event.
+fn through(tap: StreamDecoder, data: &[&str]) -> Vec<String> {
+    let mut tap = tap;
+    let passed = data.iter().map(|data| {
+        let amended = tap.event(data.as_bytes()).amended;
+        amended.map_or_else(|| (*data).to_owned(), |bytes| String::from_utf8(bytes.to_vec()).unwrap())
+    });
+    passed.collect()
+}
+
+fn unchanged(data: &[&str]) {
+    assert_eq!(through(StreamDecoder::new(), data), data);
+}
+
+#[test]
+fn a_steady_stream_is_passed_on_byte_for_byte() {
+    unchanged(&[
+        r#"{"choices":[],"created":0,"id":"","model":"","prompt_filter_results":[]}"#,
+        r#"{ "id" : "c", "created":1,"model":"m","choices":[{"delta":{"role":"assistant"},"index":0}] }"#,
+        r#"{"id":"c","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"\u00e4 \"id\":\"d\""}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"no name at all"}}]}"#,
+        r#"{"id":"c","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+        "[DONE]",
+    ]);
+}
+
+/// C038.
+#[test]
+fn only_the_name_that_changed_is_changed_back() {
+    let sent = [
+        r#"{"id":"c-1","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"a"}}]}"#,
+        r#"{"x":{"id":"c-9"}, "created" : 2 ,"choices":[{"index":0,"delta":{"content":"id"},"id":"k"}],"id":"c-2","model":"m"}"#,
+        r#"{"id":null,"created":1,"model":"n","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#,
+    ];
+    let got = [
+        sent[0],
+        r#"{"x":{"id":"c-9"}, "created" : 1 ,"choices":[{"index":0,"delta":{"content":"id"},"id":"k"}],"id":"c-1","model":"m"}"#,
+        r#"{"id":"c-1","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#,
+    ];
+    assert_eq!(through(StreamDecoder::new(), &sent), got);
+}
+
+#[test]
+fn a_name_of_any_length_is_not_kept() {
+    let long = "x".repeat(10_000);
+    let chunk = |id: &str| format!(r#"{{"id":"{id}","choices":[{{"index":0,"delta":{{"content":"a"}}}}]}}"#);
+    unchanged(&[&chunk(&long), &chunk("c")]);
+}
+
+const CALL: &str = r#"{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"t"}]}}]}"#;
+
+/// C031: also where the index comes last, and other choices in the same chunk have ends of their own.
+#[test]
+fn the_choice_that_called_a_tool_ends_by_it() {
+    let end = r#"{"choices":[{"finish_reason":"stop","delta":{},"index":0},{"finish_reason": "stop" ,"delta":{"content":"stop"},"index":1}]}"#;
+    let amended = r#"{"choices":[{"finish_reason":"stop","delta":{},"index":0},{"finish_reason": "tool_calls" ,"delta":{"content":"stop"},"index":1}]}"#;
+    assert_eq!(through(StreamDecoder::new(), &[CALL, end]), [CALL, amended]);
+    let named = StreamDecoder::new().with_named_tool(true);
+    assert_eq!(through(named, &[CALL, end]), [CALL, end], "the client knows");
+}
+
+#[test]
+fn ends_for_other_reasons_stay() {
+    for reason in ["length", "content_filter", "tool_calls", "function_call", "eos"] {
+        let end = format!(r#"{{"choices":[{{"index":1,"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
+        unchanged(&[CALL, &end]);
+    }
+}
+
+/// C031, in a plain answer.
+#[test]
+fn a_plain_answer_that_calls_tools_ends_by_them() {
+    let answer = |second: Value, reason: &str| {
+        json!({"id": "c", "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "\"finish_reason\":\"stop\""}, "finish_reason": "stop"},
+            {"index": 1, "message": {"role": "assistant", "tool_calls": second}, "finish_reason": reason},
+        ]})
+    };
+    let amended = |value: &Value| {
+        let amended = check_completion(value.to_string().as_bytes()).unwrap().amended;
+        amended.map(|bytes| serde_json::from_slice::<Value>(&bytes).unwrap())
+    };
+    let calls = json!([{"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+    assert_eq!(amended(&answer(calls.clone(), "stop")), Some(answer(calls.clone(), "tool_calls")));
+    assert_eq!(amended(&answer(calls, "length")), None);
+    assert_eq!(amended(&answer(json!([]), "stop")), None);
+    assert_eq!(amended(&answer(Value::Null, "stop")), None);
+}
