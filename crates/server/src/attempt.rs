@@ -20,6 +20,7 @@ use pointsman_wire::passthrough::{Edits, ProviderField, render};
 use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 
+use crate::answer::copy_rate_limits;
 use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
 use crate::guard::HOP_HEADER;
 use crate::reading::{self, Live, Reading};
@@ -100,6 +101,7 @@ async fn call(
         note.stale_replaced = response.timing.stale_replaced;
     }
     if !response.status.is_success() {
+        note_limits(exchange, &response.headers);
         return Err(refused(exchange, upstream, response, whole).await);
     }
     let end = match way {
@@ -213,6 +215,14 @@ fn note_headers(exchange: &mut Exchange, attempt: &Attempt, headers: &HeaderMap)
     let now = exchange.app.clock.now();
     let lane = exchange.controller.candidate(attempt.candidate).map(|c| c.lane);
     exchange.app.with_fleet(|fleet| lane.map(|lane| fleet.observe_headroom(lane, share, now)));
+}
+
+/// Keeps what a provider says of its limits where it refuses: a client that is turned away may be told.
+fn note_limits(exchange: &mut Exchange, headers: &HeaderMap) {
+    let dialect = exchange.inbound.envelope.dialect();
+    if let Some(note) = exchange.notes.last_mut() {
+        copy_rate_limits(dialect, headers, &mut note.limits);
+    }
 }
 
 fn transport(error: TransportError, limits: &AttemptLimits, headers: Limit) -> AttemptFailure {

@@ -50,6 +50,8 @@ pub(crate) struct Inbound {
 #[derive(Debug, Default)]
 pub(crate) struct AttemptNote {
     pub(crate) error: Option<Box<UpstreamError>>,
+    /// What the provider said of its rate limits when it refused, as a client may see it.
+    pub(crate) limits: http::HeaderMap,
     /// When the provider said to come back.
     pub(crate) retry_after: Option<std::time::Duration>,
     /// The classification's rule, or what the transport met.

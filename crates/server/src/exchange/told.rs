@@ -9,7 +9,7 @@ use pointsman_wire::dialect::{Dialect, Fault};
 use serde_json::{Value, json};
 
 use super::{Exchange, masked};
-use crate::answer::ClientBody;
+use crate::answer::{ClientBody, copy_rate_limits};
 use crate::fail::{ApiError, cause_name};
 use crate::snapshot::Upstream;
 
@@ -34,8 +34,18 @@ impl Exchange {
         let dialect = self.inbound.envelope.dialect();
         self.status = error.status_in(dialect).as_u16();
         let mut response = error.response(dialect, &self.inbound.id, &self.disclosure(stop));
+        if let Some(limits) = self.limits_of_the_only_target() {
+            copy_rate_limits(dialect, limits, response.headers_mut());
+        }
         self.provenance().write(response.headers_mut(), self.snapshot.config.server.expose);
         response
+    }
+
+    /// What a target says of its limits is the client's only where nobody else was asked.
+    fn limits_of_the_only_target(&self) -> Option<&http::HeaderMap> {
+        let (last, others) = self.controller.attempts().split_last()?;
+        let only = others.iter().all(|other| other.candidate == last.candidate);
+        self.notes.last().filter(|_| only).map(|note| &note.limits)
     }
 
     /// The event that ends a stream with this stop: a client that reads it must know whether to ask again, and there is
