@@ -295,6 +295,7 @@ def test_a_break_after_the_first_word_raises_and_is_never_continued_by_another(l
 
 
 def test_heartbeats_before_and_after_message_start_do_not_disturb_the_parser(open_line) -> None:
+    """C028: comments and pings are nothing to this SDK's parser."""
     line = open_line(keepalive="300ms", first_token="20s", idle="20s")
     pause = {"pause": {"after": 3, "for_ms": 1000}}
     line.primary.set(scripts.slow_first_token(1000, TEXT) | {"fault": pause})

@@ -67,6 +67,7 @@ def test_a_half_sent_tool_call_is_never_completed_by_another(line: Line) -> None
 
 
 def test_heartbeats_before_a_slow_first_word_do_not_disturb_the_parser(open_line) -> None:
+    """C028, C029: comments are nothing to this SDK's parser."""
     line = open_line(keepalive="1s", first_token="20s")
     line.primary.set(scripts.slow_first_token(2500, TEXT))
     raw = line.client().chat.completions.with_raw_response.create(model=MODEL, messages=MESSAGES, stream=True)

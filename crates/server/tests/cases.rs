@@ -27,8 +27,13 @@ mod attempts;
 mod chunks;
 #[path = "cases/errors.rs"]
 mod errors;
+#[path = "../../upstream/tests/transport/frames.rs"]
+#[allow(dead_code)] // shared with the tests of the transport
+mod frames;
 #[path = "cases/health.rs"]
 mod health;
+#[path = "cases/http2.rs"]
+mod http2;
 #[path = "cases/security.rs"]
 mod security;
 #[path = "cases/streams.rs"]

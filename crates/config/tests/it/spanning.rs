@@ -92,6 +92,7 @@ fn what_is_said_of_a_model_that_nobody_serves_is_a_warning() {
     );
 }
 
+/// C095.
 #[test]
 fn a_listener_off_loopback_needs_keys_or_says_that_it_asks_for_none() {
     refuses(
@@ -138,6 +139,7 @@ fn a_wrong_word_for_auth_never_opens_a_listener_and_is_the_only_error() {
     );
 }
 
+/// C095.
 #[test]
 fn the_admin_plane_off_loopback_needs_its_key() {
     refuses(

@@ -20,6 +20,7 @@ async fn get_with(world: &World, path: &str, headers: &[(&str, &str)]) -> crate:
     send(world.gateway.admin_addr(), "GET", path, Bytes::new(), headers).await
 }
 
+/// C090, C095: whatever is asked for and whatever is shown in place of the key.
 #[tokio::test]
 async fn without_the_admin_key_nothing_but_the_health_checks_answers() {
     let world = with_key().await;
@@ -43,6 +44,7 @@ async fn without_the_admin_key_nothing_but_the_health_checks_answers() {
     assert_eq!(get_with(&world, "/readyz", &[]).await.status, 200);
 }
 
+/// C095.
 #[tokio::test]
 async fn no_key_stands_in_any_answer_or_log_line() {
     let world = with_key().await;

@@ -99,6 +99,65 @@ async fn requests_in_flight_keep_the_configuration_that_they_began_with() {
     assert!(answer.text().ends_with("data: [DONE]\n\n"), "{}", answer.text());
 }
 
+/// C080, in one process: a key that was taken away or cut down is refused from the reload on, also on a connection that it
+/// was let in by, while the stream that it has begun comes to its end.
+#[tokio::test]
+async fn a_key_that_is_taken_away_is_refused_at_once() {
+    let (sims, lines) = providers(&[("a", "gpt-4o"), ("b", "other")]).await;
+    let keys = |models: &str, name: &str| {
+        format!("keys: {{ {name}: {{ hash: \"sha256:{HASH_OF_PASSWORD}\"{models} }} }}\n")
+    };
+    let file = |keys: &str| format!("{HEAD}{keys}{lines}");
+    let world = world_of(sims, &file(&keys("", "team")));
+    let mut open = tokio::net::TcpStream::connect(world.gateway.data_addr()).await.unwrap();
+    assert_eq!(status_on(&mut open, &world, "gpt-4o").await, "200");
+    world.sims[0].set(Script::pause_after(2, Duration::from_secs(1)));
+    let (to, mut body) = (world.gateway.data_addr(), chat("gpt-4o"));
+    body["stream"] = true.into();
+    let streaming = tokio::spawn(async move {
+        let headers = [("content-type", "application/json"), ("x-api-key", "password")];
+        crate::support::send(to, "POST", "/v1/chat/completions", body.to_string().into(), &headers).await
+    });
+    world.sims[0].wait_until(|sim| sim.active_requests() == 1).await.unwrap();
+    for (keys, expected) in [(keys(", models: [other]", "team"), "403"), (no_such_key(), "401")] {
+        world.set_file(&file(&keys));
+        assert_eq!(world.post("/admin/v1/reload").await.status, 200);
+        assert_eq!(status_on(&mut open, &world, "gpt-4o").await, expected);
+    }
+    let answer = streaming.await.unwrap();
+    assert!(answer.text().ends_with("data: [DONE]\n\n"), "{}", answer.text());
+    assert_eq!(world.sims[0].calls(), 2);
+}
+
+/// SHA-256 of `password`.
+const HASH_OF_PASSWORD: &str = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
+
+fn no_such_key() -> String {
+    format!("keys: {{ other: {{ hash: \"sha256:{}\" }} }}\n", "0".repeat(64))
+}
+
+/// The status of a request by the key `password` on a connection that stays open.
+async fn status_on(open: &mut tokio::net::TcpStream, world: &World, model: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (host, body) = (world.gateway.data_addr(), chat(model).to_string());
+    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\nx-api-key: password\r\n");
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    open.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&seen).to_ascii_lowercase();
+        let parts = text.split_once("\r\n\r\n");
+        let whole = parts.is_some_and(|(head, body)| {
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+            length.is_some_and(|length| body.len() >= length.trim().parse::<usize>().unwrap())
+        });
+        if whole {
+            return text["http/1.1 ".len()..][..3].to_owned();
+        }
+        assert!(open.read_buf(&mut seen).await.unwrap() > 0, "the connection was closed: {text}");
+    }
+}
+
 #[tokio::test]
 async fn health_survives_a_reload_and_so_does_a_kill() {
     let (sims, lines) = providers(&[("a", "gpt-4o"), ("b", "gpt-4o"), ("k", "gpt-4o")]).await;

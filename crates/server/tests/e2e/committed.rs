@@ -101,6 +101,7 @@ async fn a_malformed_event_within_a_tool_call() {
     assert!(answer.text().contains("get_weather"));
 }
 
+/// C016: half of a call stays half.
 #[tokio::test]
 async fn a_cut_within_a_tool_call() {
     let script = Script::healthy().tool_call("get_weather", r#"{"city":"Reykjavik","unit":"celsius"}"#);
@@ -157,6 +158,7 @@ async fn a_finished_stream_without_the_end_marker_is_complete() {
     world.assert_untouched("a");
 }
 
+/// C001: what is finished is not taken for stalled.
 #[tokio::test]
 async fn a_finished_stream_that_then_falls_silent_is_complete() {
     let world = pair("").await;

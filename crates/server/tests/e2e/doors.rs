@@ -149,8 +149,9 @@ async fn every_path_wants_a_key_except_health() {
         ["/", "/metrics", "/admin/v1/targets", "/v1", "/v1/responses", "/nonsense", "/healthz/"]
             .map(str::to_owned)
             .into();
-    for prefix in ["", "/v1", "/openai/v1"] {
-        for path in ["/chat/completions", "/models", "/models/cheap", "/embeddings", "/files"] {
+    for prefix in ["", "/v1", "/openai/v1", "/anthropic/v1"] {
+        let generating = ["/chat/completions", "/messages", "/messages/count_tokens"];
+        for path in generating.iter().chain(&["/models", "/models/cheap", "/embeddings", "/files"]) {
             paths.push(format!("{prefix}{path}"));
         }
     }

@@ -124,6 +124,7 @@ async fn a_refusal_by_policy_is_not_routed_around() {
     world.assert_untouched("a");
 }
 
+/// C064: and nowhere else.
 #[tokio::test]
 async fn a_refusal_by_policy_goes_on_where_the_route_says_so() {
     let world = route(", substitution: { allowed: true, on_policy: fallback }").await;

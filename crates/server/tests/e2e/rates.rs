@@ -75,10 +75,11 @@ async fn a_retry_waits_for_the_reset_that_the_provider_says() {
     assert!(gap(Guidance::Text(1), true).await >= 1_000);
 }
 
-/// C009: what cannot be read is no guidance: nothing is waited out, and the gateway's own time holds.
+/// C009: what cannot be read, and a date that is over, is no guidance: nothing is waited out, and the gateway's own time
+/// holds.
 #[tokio::test]
 async fn guidance_that_cannot_be_read_is_none() {
-    for guidance in [Guidance::Garbage, Guidance::Negative, Guidance::Absent] {
+    for guidance in [Guidance::Garbage, Guidance::Negative, Guidance::Absent, Guidance::Date(-3_600)] {
         let world = alone("").await;
         world.sim(0).set(Script::rate_limit(guidance.clone()));
         let answer = world.post(&chat("gpt-4o", true)).await;

@@ -31,7 +31,7 @@ fn word_count(answer: &Answer) -> usize {
     answer.words().split_whitespace().count()
 }
 
-/// C016: what had arrived is passed on, and the end is no success.
+/// C001 (ii), C002, C016: what had arrived is passed on, and the end is no success.
 #[tokio::test]
 async fn a_connection_that_breaks() {
     let (_world, answer, _) = broken(Script::cut_after(40).tokens(60)).await;
@@ -41,6 +41,7 @@ async fn a_connection_that_breaks() {
     assert_eq!(word_count(&answer), 40);
 }
 
+/// C001 (iii).
 #[tokio::test]
 async fn a_stall_past_the_idle_limit() {
     let (world, answer, _) = broken(Script::stall_after(20).tokens(60)).await;
@@ -58,7 +59,7 @@ async fn an_error_event() {
     assert!(said.contains("Overloaded") && !said.contains("sk-abc"), "{said}");
 }
 
-/// Half of a tool call stays half: nothing completes it, and nothing closes its block.
+/// C016: half of a tool call stays half: nothing completes it, and nothing closes its block.
 #[tokio::test]
 async fn a_half_sent_tool_call() {
     let script = Script::cut_after(2).tool_call("pay", r#"{"amount":5,"to":"somebody with a long name"}"#);
@@ -68,7 +69,7 @@ async fn a_half_sent_tool_call() {
     assert_eq!(events.iter().filter(|e| e.name == "content_block_stop").count(), 0);
 }
 
-/// In plain text one lost event is better than a lost answer; the record counts it.
+/// C001 (iv): in plain text one lost event is better than a lost answer; the record counts it.
 #[tokio::test]
 async fn a_malformed_event_in_plain_text_is_dropped() {
     let world = pair("").await;

@@ -79,6 +79,7 @@ async fn a_connection_that_breaks_before_an_answer() {
     invisible(Script::close_after_read(), "connect").await;
 }
 
+/// C003.
 #[tokio::test]
 async fn silence_past_the_limit() {
     invisible(Script::silence(), "timeout").await;
@@ -95,6 +96,7 @@ async fn an_error_status() {
     invisible(refused, "auth").await;
 }
 
+/// C008: nobody waits for it while another has room.
 #[tokio::test]
 async fn a_rate_limit_throttles_and_goes_elsewhere() {
     for stream in [true, false] {
@@ -158,6 +160,7 @@ async fn message_start_and_pings_and_then_nothing() {
     invisible(Script::heartbeats_only(Duration::from_millis(20)), "timeout").await;
 }
 
+/// C001 (i).
 #[tokio::test]
 async fn a_stream_that_breaks_before_its_first_output() {
     for script in [Script::cut_after(0), Script::reset_after(0), Script::end_after(0)] {

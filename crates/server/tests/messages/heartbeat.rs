@@ -33,6 +33,7 @@ fn assert_opened_early(answer: &Answer) {
     assert!(before.lines().all(|line| line.is_empty() || line.starts_with(':')), "{before:?}");
 }
 
+/// C029: a silent target is still left unseen under heartbeats.
 #[tokio::test]
 async fn who_answered_stands_in_message_start_after_an_early_opening() {
     let world = beating("").await;
@@ -52,6 +53,7 @@ async fn who_answered_stands_in_message_start_after_an_early_opening() {
     assert!(world.entry(&answer).early);
 }
 
+/// C029, C036: once the stream is open an error is its one event, and never an empty 200.
 #[tokio::test]
 async fn a_failure_after_an_early_opening_is_one_error_event() {
     let world =
@@ -67,7 +69,7 @@ async fn a_failure_after_an_early_opening_is_one_error_event() {
     assert_eq!(last["pointsman"]["retryable"], false);
 }
 
-/// The request's own fault, known only after the opening, keeps the provider's words.
+/// C036: the request's own fault, known only after the opening, keeps the provider's words.
 #[tokio::test]
 async fn a_client_error_after_an_early_opening_keeps_its_words() {
     let world = beating("").await;
@@ -82,6 +84,7 @@ async fn a_client_error_after_an_early_opening_keeps_its_words() {
     assert_eq!(last["pointsman"]["terminal"], "rejected");
 }
 
+/// C028: after it the dialect has an event of its own for that.
 #[tokio::test]
 async fn a_pause_after_message_start_is_bridged_by_pings() {
     let world = beating("").await;

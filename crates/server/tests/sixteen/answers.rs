@@ -66,6 +66,7 @@ fn ask_with_prefill(stream: bool) -> Value {
     request
 }
 
+/// C024: and so its refusal cannot hide the true cause.
 #[tokio::test]
 async fn scenario_14_a_fallback_that_rejects_prefill_is_never_sent_one() {
     let models = "models: { deepseek-chat: { prefill: false } }";

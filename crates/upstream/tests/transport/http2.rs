@@ -125,6 +125,7 @@ async fn answer_all_together(stream: TcpStream, limit: Option<u32>, most: usize,
     }
 }
 
+/// C083 (iv).
 #[tokio::test]
 async fn ten_requests_run_at_once_where_the_peer_allows_two_streams_per_connection() {
     let all = Arc::new(Barrier::new(10));
@@ -149,6 +150,7 @@ async fn our_own_cap_holds_where_the_peer_sets_no_limit() {
     assert!(server.connections() < 6, "streams are shared: {} connections", server.connections());
 }
 
+/// C082: connecting ends with the handshake of HTTP/2, and so does its limit.
 #[tokio::test]
 async fn a_server_that_never_sends_settings_meets_the_connect_limit() {
     let server = Server::start(|_, mut stream| async move {
@@ -179,6 +181,7 @@ async fn a_server_that_closes_or_answers_in_http1_fails_the_handshake() {
     }
 }
 
+/// C083 (ii).
 #[tokio::test]
 async fn streams_that_a_goaway_declares_unprocessed_move_to_a_new_connection_and_the_others_go_on() {
     let server = Server::start(|number, stream| async move {
@@ -256,6 +259,7 @@ async fn a_connection_that_goes_away_before_its_first_request_is_replaced() {
     assert_eq!(server.connections(), 2);
 }
 
+/// C083 (iii).
 #[tokio::test]
 async fn a_refused_stream_is_sent_again_on_a_newer_connection() {
     let server = Server::start(|number, stream| async move {
@@ -312,6 +316,7 @@ async fn a_stream_reset_for_another_reason_may_have_been_processed_and_is_not_re
     assert_eq!(server.connections(), 1);
 }
 
+/// C083 (v).
 #[tokio::test]
 async fn a_stream_reset_in_the_middle_of_its_body_is_a_cut() {
     let server = Server::start(|_, stream| async move {
@@ -378,6 +383,7 @@ async fn a_reused_connection_lost_before_the_answer_is_repeated_only_if_replay_s
     }
 }
 
+/// C083 (i).
 #[tokio::test]
 async fn a_connection_on_which_the_headers_limit_struck_gets_no_new_streams_but_keeps_its_old_ones() {
     let (tx, mut rx) = seen::<()>();

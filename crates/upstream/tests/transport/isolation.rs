@@ -99,6 +99,7 @@ async fn a_client_with_its_own_pool_shares_settings_and_no_connection() {
     assert_eq!(server.connections(), 2);
 }
 
+/// C085.
 #[tokio::test]
 async fn a_slow_origin_takes_no_connection_from_another() {
     let slow = Server::start(|_, mut stream| async move { until_gone(&mut stream).await }).await;
@@ -173,6 +174,7 @@ async fn answer_or_break_frames(number: usize, stream: tokio::net::TcpStream) {
     }
 }
 
+/// C084.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_after_many_requests_that_end_in_every_way() {
     let http1 = Server::start(answer_or_break).await;

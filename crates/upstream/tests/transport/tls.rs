@@ -135,10 +135,30 @@ async fn a_connection_closed_in_the_tls_handshake_is_a_handshake_error() {
     assert_eq!(error, not_sent(Kind::Handshake));
 }
 
+/// C087: a handshake that takes its time, as the first one after a start may, is no failure within the limit.
+#[tokio::test]
+async fn a_slow_handshake_is_waited_for() {
+    let authority = Authority::new();
+    let tls = authority.acceptor("localhost", &["h2", "http/1.1"]);
+    let server = Server::start(move |_, stream| {
+        let tls = tls.clone();
+        async move {
+            tokio::time::sleep(SHORT).await;
+            Frames::accept(tls.accept(stream).await.unwrap(), None).await.serve_ok().await;
+        }
+    })
+    .await;
+    // The shortest limit that a profile has.
+    let limits = SendLimits { connect: Duration::from_secs(2), ..limits() };
+    let response = authority.client().send(post(&server.tls_origin(), "x"), &limits).await.unwrap();
+    assert_eq!(response.status, 200);
+}
+
 async fn hold_open(mut stream: TcpStream) {
     until_gone(&mut stream).await;
 }
 
+/// C082.
 #[tokio::test]
 async fn fifty_requests_to_a_stalled_handshake_time_out_each_and_recovery_needs_no_restart() {
     let authority = Authority::new();
@@ -174,6 +194,7 @@ async fn fifty_requests_to_a_stalled_handshake_time_out_each_and_recovery_needs_
     client.send(post(&server.tls_origin(), "x"), &limits).await.unwrap();
 }
 
+/// C082.
 #[tokio::test]
 async fn a_wedged_handshake_does_not_hold_up_a_later_request() {
     let authority = Authority::new();

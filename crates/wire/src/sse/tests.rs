@@ -274,6 +274,7 @@ fn decode_cut(stream: &[u8], cuts: &[usize]) -> (Vec<SseEvent>, u64) {
 }
 
 proptest! {
+    /// C026.
     #[test]
     fn any_split_means_the_same_as_none(stream in stream(), cuts in proptest::collection::vec(any::<usize>(), 0..12)) {
         let whole = decode_cut(&stream, &[]);
