@@ -3,8 +3,10 @@
 //!
 //! - [`dependencies`]: which of our crates may use which, and that the core uses nothing.
 //! - [`source`]: sizes, names, `unsafe`, white space, and that each crate begins with its contract.
+//! - [`cases`]: the numbered inputs that broke other gateways are borne by tests.
 //! - [`links`]: documents point at files that exist, and the README stays short.
 
+mod cases;
 mod dependencies;
 mod links;
 mod source;
@@ -50,13 +52,16 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let mut files = Vec::new();
     walk(root, "", &mut files)?;
     let mut findings = dependencies::check(root)?;
+    let mut cases = cases::Cases::default();
     for path in &files {
         let text = std::fs::read_to_string(root.join(path)).with_context(|| format!("reading {path}"))?;
         findings.extend(source::check(path, &text));
+        cases.take(path, &text);
         if path.ends_with(".md") {
             findings.extend(links::check(path, &text, &|target| root.join(target).exists()));
         }
     }
+    findings.extend(cases.check());
     if !files.iter().any(|path| path == links::README) {
         findings.push(Finding::new(links::README, 1, "there is no README"));
     }

@@ -1,6 +1,6 @@
 //! Inputs that broke other gateways, each under its number, as far as they are about Chat Completions, about Messages
 //! that need no translation, or about no dialect at all. What can differ between the dialects is tested in both. Which
-//! number is tested where stands in `cases.toml`.
+//! numbers are shown stands in `tests/cases.toml`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(unreachable_pub)] // modules of one test binary
 

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use super::cases::{Cases, LIST};
 use super::dependencies::{Dependency, Package, of_package};
 use super::{Finding, is_read, links, source, walk};
 
@@ -221,4 +222,42 @@ fn foreign_folders_and_kinds_are_not_read() {
     files.sort();
     assert_eq!(files, [".ci/run", "docs/d.md", "src/a.rs"]);
     assert!(!is_read("tests/fixture.sse"));
+}
+
+/// The findings of a list and of a file with tests.
+fn of_cases(list: &str, tests: &str) -> Vec<Finding> {
+    let mut cases = Cases::default();
+    cases.take(LIST, list);
+    cases.take("crates/x/tests/it.rs", tests);
+    cases.check()
+}
+
+#[test]
+fn a_case_that_is_said_to_be_shown_is_borne_by_a_test() {
+    let list = "# numbers\n\n[shown]\nC001 = \"words\"\nC012 = \"more\"\n[later]\nC002 = \"why\"\n";
+    assert_none(of_cases(list, "/// C001, C012: it holds.\n"));
+    let place = format!("{LIST}:5");
+    assert_one(of_cases(list, "/// C001.\nlet xC012 = C0120;\n"), &place, "C012 is said to be shown");
+    let mut elsewhere = Cases::default();
+    elsewhere.take(LIST, "[shown]\nC001 = \"words\"\n");
+    elsewhere.take("crates/x/src/lib.rs", "// C001\n");
+    assert_one(elsewhere.check(), &format!("{LIST}:2"), "no test bears the number");
+}
+
+#[test]
+fn a_case_that_a_test_bears_is_listed_as_shown() {
+    let list = "[shown]\nC001 = \"words\"\n[later]\nC002 = \"why\"\n";
+    assert_one(of_cases(list, "/// C001\n/// (C002)\n"), "crates/x/tests/it.rs:2", "C002 is not under");
+    assert_one(of_cases(list, "/// C001 and C003's kin\n"), "crates/x/tests/it.rs:1", "C003 is not under");
+    assert_none(Cases::default().check());
+}
+
+#[test]
+fn the_list_of_cases_has_each_number_once_with_words() {
+    let list = "[later]\nC001 = \"why\"\n[shown]\nC001 = \"words\"\n";
+    assert_one(of_cases(list, "// C001\n"), &format!("{LIST}:4"), "twice");
+    for broken in ["[shown]\nC1 = \"words\"\n", "[later]\nC004 = \"\"\n", "C004 = \"nowhere\"\n"] {
+        let found = shown(of_cases(broken, ""));
+        assert!(found.len() == 1 && found[0].contains("is no `C001"), "{found:?}");
+    }
 }

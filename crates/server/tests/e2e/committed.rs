@@ -185,7 +185,7 @@ async fn a_finish_without_content_is_an_answer() {
     }
 }
 
-/// A refusal that arrives as a completion is a success.
+/// C064: a refusal that arrives as a completion is a success.
 #[tokio::test]
 async fn a_refusal_in_the_answer_is_an_answer() {
     for stream in [true, false] {

@@ -85,7 +85,8 @@ async fn tool_arguments_come_through_byte_by_byte_in_every_spelling() {
     }
 }
 
-/// Passthrough: the data of each event is the provider's own, byte for byte, and its order is kept.
+/// Passthrough: the data of each event is the provider's own, byte for byte, and its order is kept; C064: also of a first
+/// one that has no choices but what a filter found.
 #[tokio::test]
 async fn the_data_of_events_is_the_providers_own() {
     let world = alone("").await;
