@@ -1,7 +1,10 @@
 //! The `chat` dialect: OpenAI Chat Completions and everything that calls itself compatible.
 
 mod completion;
+mod events;
 mod gather;
+mod reply;
+mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -11,9 +14,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 pub use crate::dialect::{ChunkFacts, ChunkKind};
 pub use completion::{BadCompletion, CompletionFacts, check_completion};
+pub(crate) use events::{EventReader, EventWriter};
 pub use gather::{Gather, GatherError};
 pub use stream::StreamDecoder;
 pub use usage::Usage;
+
+pub(crate) use reply::{decode as decode_answer, encode as encode_answer};
+pub(crate) use request::{decode as decode_request, encode as encode_request};
 
 /// A sign of life that every official SDK's parser takes: a comment.
 #[must_use]

@@ -6,8 +6,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+mod members;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use members::{Members, list};
 
 /// A place in the text, from the first byte to just after the last.
 pub(crate) type Span = Range<usize>;

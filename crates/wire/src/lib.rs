@@ -10,8 +10,10 @@
 //! - [`chat`]: the Chat Completions dialect: the tap over a stream, gathering, checking a plain answer.
 //! - [`messages`]: the same for the Messages dialect.
 //! - [`grammar`]: what a Messages stream must look like to a client.
+//! - [`translate`]: a request, an answer, a stream in another dialect than the client's.
 //! - [`error`]: error bodies, read leniently and written strictly.
 //! - [`classify`]: what kind of failure an answer is; one table per provider.
+//! - [`ir`]: what requests, answers and streams mean, for those that change their dialect on the way.
 //! - [`guidance`]: what a provider says about when to come back.
 //! - [`provider`]: providers as rows of data.
 
@@ -22,8 +24,10 @@ pub mod envelope;
 pub mod error;
 pub mod grammar;
 pub mod guidance;
+pub mod ir;
 mod json;
 pub mod messages;
 pub mod passthrough;
 pub mod provider;
 pub mod sse;
+pub mod translate;

@@ -1,7 +1,12 @@
 //! The `messages` dialect: Anthropic Messages, and the servers that speak it too.
 
 mod answer;
+mod events;
 mod gather;
+mod models;
+mod outgoing;
+mod reply;
+mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -15,7 +20,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::json::{self, Scanner};
 
 pub use answer::check_message;
+pub(crate) use events::{EventReader, EventWriter};
 pub use gather::Gather;
+pub(crate) use reply::{decode as decode_answer, encode as encode_answer};
+pub(crate) use request::{decode as decode_request, encode as encode_request};
 pub use stream::StreamDecoder;
 pub use tools::{PROVIDER_TOOLS, ProviderTool, provider_tool};
 

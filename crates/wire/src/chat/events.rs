@@ -1,0 +1,233 @@
+//! A stream of Chat Completions as its meaning.
+
+mod complete;
+mod write;
+
+use serde_json::value::RawValue;
+
+use super::Usage;
+use super::reply::stop;
+use crate::ir::{Event, Opening, Piece};
+use crate::json::{self, Members};
+
+use complete::Arguments;
+pub(crate) use write::EventWriter;
+
+/// No answer calls more tools than this.
+const MAX_CALLS: usize = 256;
+
+/// A tool call that is coming in. Fragments belong together by their index alone.
+#[derive(Debug, Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    /// Its block, once it is open: an id may come before the name.
+    block: Option<usize>,
+    /// What came before the block was open.
+    early: String,
+    arguments: Arguments,
+    closed: bool,
+}
+
+/// Reads the events of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct EventReader {
+    started: bool,
+    blocks: usize,
+    /// The open block of text or reasoning.
+    open: Option<(usize, bool)>,
+    calls: Vec<Call>,
+    refused: bool,
+    stopped: bool,
+    usage: Option<Usage>,
+    ended: bool,
+}
+
+impl EventReader {
+    /// Reads the data of one event; what it cannot read says nothing.
+    pub(crate) fn read(&mut self, data: &[u8], events: &mut Vec<Event>) {
+        if data.trim_ascii() == b"[DONE]" {
+            return self.end(events);
+        }
+        let Ok(mut chunk) = Members::of_body(data) else { return };
+        let usage = chunk.take("usage").or_else(|| {
+            let mut groq = chunk.take_object("x_groq").ok().flatten()?;
+            groq.take("usage")
+        });
+        self.usage = usage.and_then(|usage| Usage::parse(usage.get())).or(self.usage);
+        let choices = chunk.take("choices").and_then(json::list).unwrap_or_default();
+        let first = choices.into_iter().filter_map(|raw| Members::of(raw, "").ok()).find_map(first);
+        let Some(mut choice) = first else { return };
+        self.start(&mut chunk, events);
+        if let Ok(Some(mut delta)) = choice.take_object("delta") {
+            self.delta(&mut delta, events);
+        }
+        if let Some(reason) = choice.take("finish_reason").and_then(word)
+            && !self.stopped
+        {
+            self.stopped = true;
+            self.close_all(events);
+            events.push(Event::Stop(stop(&reason, !self.calls.is_empty(), self.refused)));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self, events: &mut Vec<Event>) {
+        if self.ended || !self.started {
+            return;
+        }
+        self.ended = true;
+        self.close_all(events);
+        events.extend(self.usage.map(Event::Usage));
+        events.push(Event::End);
+    }
+
+    fn start(&mut self, chunk: &mut Members<'_>, events: &mut Vec<Event>) {
+        if !self.started {
+            self.started = true;
+            let mut text = |name| chunk.take(name).and_then(word).unwrap_or_default();
+            events.push(Event::Start { id: text("id"), model: text("model") });
+        }
+    }
+
+    fn delta(&mut self, delta: &mut Members<'_>, events: &mut Vec<Event>) {
+        let thoughts = delta.take("reasoning_content").or_else(|| delta.take("reasoning"));
+        if let Some(text) = thoughts.and_then(word) {
+            let index = self.running(true, events);
+            events.push(Event::Delta { index, piece: Piece::Reasoning(text) });
+        }
+        let refusal = delta.take("refusal").and_then(word);
+        self.refused |= refusal.is_some();
+        for text in [delta.take("content").and_then(word), refusal].into_iter().flatten() {
+            let index = self.running(false, events);
+            events.push(Event::Delta { index, piece: Piece::Text(text) });
+        }
+        let calls = delta.take("tool_calls").and_then(json::list).unwrap_or_default();
+        for call in calls.into_iter().filter_map(|raw| Members::of(raw, "").ok()) {
+            self.call(call, events);
+        }
+    }
+
+    /// The open block of text or reasoning, which is opened if it is not.
+    fn running(&mut self, reasoning: bool, events: &mut Vec<Event>) -> usize {
+        if let Some((index, kind)) = self.open
+            && kind == reasoning
+        {
+            return index;
+        }
+        self.close_running(events);
+        let opening = if reasoning { Opening::Reasoning } else { Opening::Text };
+        let index = self.open_block(opening, events);
+        self.open = Some((index, reasoning));
+        index
+    }
+
+    fn open_block(&mut self, opening: Opening, events: &mut Vec<Event>) -> usize {
+        let index = self.blocks;
+        self.blocks += 1;
+        events.push(Event::Open { index, opening });
+        index
+    }
+
+    fn close_running(&mut self, events: &mut Vec<Event>) {
+        events.extend(self.open.take().map(|(index, _)| Event::Close { index }));
+    }
+
+    fn call(&mut self, mut fragment: Members<'_>, events: &mut Vec<Event>) {
+        let index = fragment.take("index").and_then(|raw| raw.get().parse().ok());
+        let id = fragment.take("id").and_then(word);
+        let mut function = fragment.take_object("function").ok().flatten().unwrap_or_default();
+        let name = function.take("name").and_then(word);
+        let arguments = function.take("arguments").map(|raw| {
+            // Some servers write the object itself.
+            json::text(raw.get().as_bytes())
+                .map_or_else(|| raw.get().to_owned(), std::borrow::Cow::into_owned)
+        });
+        let Some(at) = self.place_of(index, id.as_deref(), name.as_deref()) else { return };
+        self.close_running(events);
+        self.close_complete_calls(at, events);
+        let blocks = &mut self.blocks;
+        let Some(call) = self.calls.get_mut(at) else { return };
+        if call.id.is_empty() {
+            call.id = id.unwrap_or_default();
+        }
+        if call.name.is_empty() {
+            call.name = name.unwrap_or_default();
+        }
+        let arguments = arguments.unwrap_or_default();
+        call.arguments.push(&arguments);
+        call.early.push_str(&arguments);
+        if call.block.is_none() && !call.name.is_empty() {
+            let index = *blocks;
+            *blocks += 1;
+            let id = if call.id.is_empty() { format!("call_{index}") } else { call.id.clone() };
+            events.push(Event::Open { index, opening: Opening::ToolCall { id, name: call.name.clone() } });
+            call.block = Some(index);
+        }
+        if let Some(index) = call.block
+            && !call.early.is_empty()
+            && !call.closed
+        {
+            events.push(Event::Delta { index, piece: Piece::Arguments(std::mem::take(&mut call.early)) });
+        }
+    }
+
+    /// Which call a fragment belongs to. By the specification only the index says so. Where it is missing, a new id or a further
+    /// name begins a call; and another id with a name begins one even at an index that is taken, since some servers send all
+    /// calls, whole, at the same one.
+    fn place_of(&mut self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+        let known = match (index, id) {
+            (Some(index), _) => self.calls.iter().rposition(|call| call.index == Some(index)),
+            (None, Some(id)) => self.calls.iter().rposition(|call| call.id == id),
+            (None, None) if name.is_none() => self.calls.len().checked_sub(1),
+            (None, None) => None,
+        };
+        let another = |at: &usize| {
+            self.calls.get(*at).is_some_and(|call| {
+                let other_id = id.is_some_and(|id| !call.id.is_empty() && call.id != id);
+                other_id && name.is_some() && !call.name.is_empty()
+            })
+        };
+        if let Some(at) = known.filter(|at| !another(at)) {
+            return Some(at);
+        }
+        if self.calls.len() >= MAX_CALLS {
+            return None;
+        }
+        self.calls.push(Call { index, ..Call::default() });
+        Some(self.calls.len() - 1)
+    }
+
+    /// Calls may come interleaved. One whose arguments are whole is over as soon as another goes on, so that whoever needs
+    /// one block after the other need not wait for the end.
+    fn close_complete_calls(&mut self, except: usize, events: &mut Vec<Event>) {
+        for (place, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| !call.closed) {
+            if place != except
+                && call.arguments.are_whole()
+                && let Some(index) = call.block
+            {
+                call.closed = true;
+                events.push(Event::Close { index });
+            }
+        }
+    }
+
+    fn close_all(&mut self, events: &mut Vec<Event>) {
+        self.close_running(events);
+        for call in self.calls.iter_mut().filter(|call| !call.closed) {
+            call.closed = true;
+            events.extend(call.block.map(|index| Event::Close { index }));
+        }
+    }
+}
+
+/// Of several choices the first is the answer.
+fn first(mut choice: Members<'_>) -> Option<Members<'_>> {
+    let index = choice.take("index").and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
+    (index == 0).then_some(choice)
+}
+
+fn word(raw: &RawValue) -> Option<String> {
+    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
+}

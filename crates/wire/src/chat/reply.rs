@@ -1,0 +1,210 @@
+//! A plain answer of Chat Completions as its meaning, and back (OpenAI API reference, "The chat completion object").
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::Usage;
+use super::request::tool_call;
+use crate::ir::{Answer, Block, Stop, Text, Unreadable};
+use crate::json::{self, Members};
+
+/// Reads an answer. Of several choices the first is the answer.
+///
+/// # Errors
+/// [`Unreadable`] if it is none.
+pub(crate) fn decode(body: &[u8]) -> Result<Answer<'_>, Unreadable> {
+    let mut members = Members::of_body(body)?;
+    let choices = members.take_list("choices")?.unwrap_or_default();
+    let first = choices.first().ok_or_else(|| Unreadable::at("/choices", "is empty"))?;
+    let mut choice = Members::of(first, "/choices/0")?;
+    let mut message =
+        choice.take_object("message")?.ok_or_else(|| Unreadable::at("/choices/0/message", "is missing"))?;
+    let mut blocks = Vec::new();
+    let refused = blocks_of(&mut message, &mut blocks)?;
+    let reason = choice.take_text("finish_reason")?.unwrap_or_default();
+    let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
+    Ok(Answer {
+        id: members.take_text("id")?.unwrap_or_default(),
+        model: members.take_text("model")?.unwrap_or_default(),
+        stop: stop(&reason, calls, refused),
+        usage: members.take("usage").and_then(|usage| Usage::parse(usage.get())),
+        blocks,
+    })
+}
+
+/// Takes what a message says; whether it refuses.
+fn blocks_of<'a>(message: &mut Members<'a>, blocks: &mut Vec<Block<'a>>) -> Result<bool, Unreadable> {
+    let thoughts = message.take("reasoning_content").or_else(|| message.take("reasoning"));
+    if let Some(text) = thoughts.and_then(words) {
+        blocks.push(Block::Reasoning { text, signature: None });
+    }
+    if let Some(raw) = message.take("content") {
+        texts(raw, blocks);
+    }
+    let refusal = message.take("refusal").and_then(words);
+    let refused = refusal.is_some();
+    blocks.extend(refusal.map(Block::Refusal));
+    for (place, raw) in message.take_list("tool_calls")?.unwrap_or_default().into_iter().enumerate() {
+        blocks.push(tool_call(raw, format!("/choices/0/message/tool_calls/{place}"))?);
+    }
+    Ok(refused)
+}
+
+fn texts<'a>(raw: &'a RawValue, blocks: &mut Vec<Block<'a>>) {
+    if let Some(text) = words(raw) {
+        blocks.push(Block::Text { text, cache: None });
+        return;
+    }
+    for part in json::list(raw).unwrap_or_default() {
+        let text = Members::of(part, "").ok().and_then(|mut part| part.take("text")).and_then(words);
+        blocks.extend(text.map(|text| Block::Text { text, cache: None }));
+    }
+}
+
+fn words(raw: &RawValue) -> Option<Text<'_>> {
+    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty())
+}
+
+/// Why an answer ended. A forced call ends with `stop`, so that the calls themselves say that there are some; one that the
+/// limit cut off is none.
+pub(super) fn stop(reason: &str, calls: bool, refused: bool) -> Stop {
+    match reason {
+        "length" | "max_tokens" => Stop::Length,
+        "content_filter" => Stop::Refusal,
+        _ if calls => Stop::ToolCalls,
+        _ if refused => Stop::Refusal,
+        _ => Stop::End,
+    }
+}
+
+/// The reason as it is written.
+pub(super) fn reason(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::ContextFull | Stop::Length => "length",
+        Stop::End | Stop::Paused | Stop::Sequence(_) => "stop",
+        Stop::Refusal => "content_filter",
+        Stop::ToolCalls => "tool_calls",
+    }
+}
+
+#[derive(Serialize)]
+struct Completion<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    choices: [Choice<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<OutUsage>,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    index: u8,
+    message: Message<'a>,
+    logprobs: Option<()>,
+    finish_reason: &'static str,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Option<Cow<'a, str>>,
+    refusal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+/// Token counts as they are written.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct OutUsage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
+    cache_write_tokens: u64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct CompletionDetails {
+    reasoning_tokens: u64,
+}
+
+impl From<Usage> for OutUsage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            prompt_tokens: usage.input_tokens,
+            completion_tokens: usage.output_tokens,
+            total_tokens: usage.input_tokens.saturating_add(usage.output_tokens),
+            prompt_tokens_details: PromptDetails {
+                cached_tokens: usage.cached_tokens,
+                cache_write_tokens: usage.cache_write_tokens,
+            },
+            completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning_tokens },
+        }
+    }
+}
+
+/// Writes an answer.
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub(crate) fn encode(answer: &Answer<'_>, created_s: u64) -> serde_json::Result<Vec<u8>> {
+    let mut texts = Vec::new();
+    let mut thoughts = Vec::new();
+    let mut refusal = None;
+    let mut tool_calls = Vec::new();
+    for block in &answer.blocks {
+        match block {
+            Block::Text { text, .. } => texts.push(text.as_ref()),
+            Block::Reasoning { text, .. } if !text.is_empty() => thoughts.push(text.as_ref()),
+            Block::Refusal(text) => refusal = Some(text.as_ref()),
+            Block::ToolCall(call) => {
+                let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
+                let function = Function { name: &call.name, arguments };
+                tool_calls.push(Call { id: &call.id, kind: "function", function });
+            }
+            _ => {}
+        }
+    }
+    let joined = |texts: Vec<&str>| (!texts.is_empty()).then(|| Cow::Owned(texts.concat()));
+    let message = Message {
+        role: "assistant",
+        content: joined(texts),
+        refusal,
+        reasoning_content: joined(thoughts),
+        tool_calls,
+    };
+    serde_json::to_vec(&Completion {
+        id: &answer.id,
+        object: "chat.completion",
+        created: created_s,
+        model: &answer.model,
+        choices: [Choice { index: 0, message, logprobs: None, finish_reason: reason(&answer.stop) }],
+        usage: answer.usage.map(OutUsage::from),
+    })
+}

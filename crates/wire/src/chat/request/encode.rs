@@ -1,0 +1,509 @@
+//! A meaning as a request of Chat Completions.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+use crate::ir::{
+    Block, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall, ToolChoice,
+    ToolResult, Turn, Untranslatable, Weight,
+};
+use crate::passthrough::MaxTokensName;
+use crate::translate::{Destination, Names, Written};
+
+/// OpenAI API reference: "up to 4 sequences".
+const MAX_STOPS: usize = 4;
+/// OpenAI API reference: function names "with a maximum length of 64".
+const MAX_NAME: usize = 64;
+
+#[derive(Serialize)]
+struct Body<'r> {
+    model: &'r str,
+    messages: Vec<Message<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<&'r Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<&'r Number>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'r [Cow<'r, str>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'r str>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize, Default)]
+struct Message<'r> {
+    role: &'static str,
+    content: Option<Content<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<Cow<'r, str>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'r> {
+    Text(Cow<'r, str>),
+    Parts(Vec<Part<'r>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'r> {
+    Text { text: Cow<'r, str> },
+    ImageUrl { image_url: ImageUrl },
+    InputAudio { input_audio: InputAudio<'r> },
+    File { file: File<'r> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct InputAudio<'r> {
+    data: &'r str,
+    format: &'r str,
+}
+
+#[derive(Serialize)]
+struct File<'r> {
+    file_data: String,
+    filename: &'r str,
+}
+
+#[derive(Serialize)]
+struct Call<'r> {
+    id: Cow<'r, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Called<'r>,
+}
+
+#[derive(Serialize)]
+struct Called<'r> {
+    name: Cow<'r, str>,
+    arguments: &'r str,
+}
+
+#[derive(Serialize)]
+struct Tool<'r> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'r>,
+}
+
+#[derive(Serialize)]
+struct Function<'r> {
+    name: Cow<'r, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<&'r RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'r> {
+    Word(&'static str),
+    Named {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        function: Name<'r>,
+    },
+}
+
+#[derive(Serialize)]
+struct Name<'r> {
+    name: Cow<'r, str>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'r> {
+    JsonObject,
+    JsonSchema { json_schema: Schema<'r> },
+}
+
+#[derive(Serialize)]
+struct Schema<'r> {
+    name: &'r str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'r str>,
+    schema: &'r RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+/// Writes a request for this destination.
+///
+/// # Errors
+/// [`Untranslatable`] where the dialect cannot say what the request means.
+pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Written, Untranslatable> {
+    let mut writer =
+        Writer { losses: Losses::default(), names: Names::within(MAX_NAME), messages: Vec::new() };
+    writer.opaque(request)?;
+    for tool in &request.tools {
+        writer.names.learn(&tool.name);
+    }
+    writer.turns(&request.turns)?;
+    if request.stop.len() > MAX_STOPS {
+        return Err(Untranslatable::at(
+            request.places.stop,
+            "there are more than the four that Chat Completions takes",
+        ));
+    }
+    if request.top_k.is_some() {
+        writer.losses.dropped("/top_k", "Chat Completions has no such parameter");
+    }
+    let allowed = writer.tools(request);
+    let (choice, tools) = allowed?;
+    let newer = to.max_tokens_name != Some(MaxTokensName::MaxTokens);
+    let body = Body {
+        model: to.model,
+        messages: std::mem::take(&mut writer.messages),
+        tools,
+        tool_choice: choice,
+        parallel_tool_calls: request.parallel_tools.filter(|_| !request.tools.is_empty()),
+        max_tokens: request.max_output.filter(|_| !newer),
+        max_completion_tokens: request.max_output.filter(|_| newer),
+        temperature: request.temperature.as_ref(),
+        top_p: request.top_p.as_ref(),
+        stop: &request.stop,
+        response_format: request.format.as_ref().map(response_format),
+        reasoning_effort: writer.effort(request, to),
+        user: request.user.as_deref(),
+        stream: to.stream,
+        stream_options: (to.stream && to.include_usage).then_some(StreamOptions { include_usage: true }),
+    };
+    let body = serde_json::to_vec(&body)
+        .map_err(|_| Untranslatable::at("", "the request cannot be written as JSON"))?;
+    Ok(Written { body: body.into(), losses: writer.losses, names: writer.names })
+}
+
+fn response_format<'r>(format: &'r Format<'_>) -> ResponseFormat<'r> {
+    match format {
+        Format::Json => ResponseFormat::JsonObject,
+        Format::Schema { name, description, schema, strict } => ResponseFormat::JsonSchema {
+            json_schema: Schema {
+                name: name.as_deref().unwrap_or("answer"),
+                description: description.as_deref(),
+                schema,
+                // Whoever asks for a schema elsewhere is promised that the answer fits.
+                strict: strict.or(Some(true)),
+            },
+        },
+    }
+}
+
+struct Writer<'r> {
+    losses: Losses,
+    names: Names,
+    messages: Vec<Message<'r>>,
+}
+
+impl<'r> Writer<'r> {
+    fn opaque(&mut self, request: &Request<'_>) -> Result<(), Untranslatable> {
+        request.opaque.iter().try_for_each(|opaque| match opaque.weight {
+            Weight::Hint => {
+                self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
+                Ok(())
+            }
+            Weight::Meaning => {
+                Err(Untranslatable::at(opaque.pointer.clone(), "only the client's dialect has it"))
+            }
+        })
+    }
+
+    fn turns(&mut self, turns: &'r [Turn<'_>]) -> Result<(), Untranslatable> {
+        turns.iter().try_for_each(|turn| match turn.role {
+            Role::System => self.system(turn),
+            Role::User => self.user(turn),
+            Role::Assistant => self.assistant(turn),
+        })
+    }
+
+    fn system(&mut self, turn: &'r Turn<'_>) -> Result<(), Untranslatable> {
+        let mut texts = Vec::new();
+        for block in &turn.blocks {
+            match block {
+                Block::Text { text, cache } => {
+                    self.cache(cache.is_some(), &turn.pointer);
+                    texts.push(text.as_ref());
+                }
+                other => self.leave(other, &turn.pointer)?,
+            }
+        }
+        if !texts.is_empty() {
+            let content = Some(Content::Text(joined(&texts)));
+            self.messages.push(Message { role: "system", content, ..Message::default() });
+        }
+        Ok(())
+    }
+
+    /// The results of tools come first, each as a message of its own, since they belong to the turn before.
+    fn user(&mut self, turn: &'r Turn<'_>) -> Result<(), Untranslatable> {
+        let mut parts = Vec::new();
+        for block in &turn.blocks {
+            if let Block::ToolResult(result) = block {
+                self.result(result, &mut parts)?;
+            }
+        }
+        for block in &turn.blocks {
+            match block {
+                Block::Text { text, cache } => {
+                    self.cache(cache.is_some(), &turn.pointer);
+                    parts.push(Part::Text { text: Cow::Borrowed(text) });
+                }
+                Block::Media(media) => parts.push(self.media(media)?),
+                Block::ToolResult(_) => {}
+                other => self.leave(other, &turn.pointer)?,
+            }
+        }
+        if let Some(content) = content(parts) {
+            self.messages.push(Message { role: "user", content: Some(content), ..Message::default() });
+        }
+        Ok(())
+    }
+
+    /// A message of a tool holds text only: its images follow with the user's next words.
+    fn result(
+        &mut self,
+        result: &'r ToolResult<'_>,
+        parts: &mut Vec<Part<'r>>,
+    ) -> Result<(), Untranslatable> {
+        self.cache(result.cache.is_some(), &result.pointer);
+        let mut texts = Vec::new();
+        for block in &result.content {
+            match block {
+                Block::Text { text, .. } => texts.push(text.as_ref()),
+                Block::Media(media) => {
+                    texts.push("(see the attachment in the next message)");
+                    self.losses.changed(
+                        media.pointer.clone(),
+                        "a tool's result holds only text here; it follows as the user's",
+                    );
+                    parts.push(self.media(media)?);
+                }
+                other => self.leave(other, &result.pointer)?,
+            }
+        }
+        let mut text = joined(&texts);
+        if result.failed {
+            self.losses
+                .changed(format!("{}/is_error", result.pointer), "a failure is told in the result's text");
+            text = Cow::Owned(format!("Error: {text}"));
+        }
+        self.messages.push(Message {
+            role: "tool",
+            content: Some(Content::Text(text)),
+            tool_call_id: Some(self.names.id(&result.call)),
+            ..Message::default()
+        });
+        Ok(())
+    }
+
+    fn assistant(&mut self, turn: &'r Turn<'_>) -> Result<(), Untranslatable> {
+        let mut texts = Vec::new();
+        let mut tool_calls = Vec::new();
+        for block in &turn.blocks {
+            match block {
+                Block::Text { text, cache } => {
+                    self.cache(cache.is_some(), &turn.pointer);
+                    texts.push(text.as_ref());
+                }
+                Block::Refusal(text) => texts.push(text.as_ref()),
+                Block::ToolCall(call) => tool_calls.push(self.call(call)),
+                other => self.leave(other, &turn.pointer)?,
+            }
+        }
+        if texts.is_empty() && tool_calls.is_empty() {
+            return Ok(());
+        }
+        let content = (!texts.is_empty()).then(|| Content::Text(Cow::Owned(texts.concat())));
+        self.messages.push(Message { role: "assistant", content, tool_calls, ..Message::default() });
+        Ok(())
+    }
+
+    fn call(&mut self, call: &'r ToolCall<'_>) -> Call<'r> {
+        self.cache(call.cache.is_some(), &call.pointer);
+        let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
+        let function = Called { name: self.names.short(&call.name), arguments };
+        Call { id: self.names.id(&call.id), kind: "function", function }
+    }
+
+    /// What has no place in a message here.
+    fn leave(&mut self, block: &Block<'_>, place: &str) -> Result<(), Untranslatable> {
+        match block {
+            Block::Opaque(opaque) if opaque.weight == Weight::Meaning => {
+                Err(Untranslatable::at(opaque.pointer.clone(), "only the client's dialect has it"))
+            }
+            Block::Opaque(opaque) => {
+                self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
+                Ok(())
+            }
+            Block::Reasoning { .. } => {
+                self.losses.dropped(place, "what a model thought is of use to itself only");
+                Ok(())
+            }
+            _ => Err(Untranslatable::at(place, "it has no place in this role's message")),
+        }
+    }
+
+    fn cache(&mut self, marked: bool, place: &str) {
+        if marked {
+            self.losses.dropped(format!("{place}/cache_control"), "prompts are cached here without marks");
+        }
+    }
+
+    fn media(&mut self, media: &'r Media<'_>) -> Result<Part<'r>, Untranslatable> {
+        self.cache(media.cache.is_some(), &media.pointer);
+        let refuse = |note| Err(Untranslatable::at(media.pointer.clone(), note));
+        match (media.kind, &media.source) {
+            (_, Source::File(_)) => refuse("a stored file is known to the account only that holds it"),
+            (MediaKind::Image, Source::Data { media_type, base64 }) => {
+                Ok(Part::ImageUrl { image_url: ImageUrl { url: data_url(media_type, base64) } })
+            }
+            (MediaKind::Image, Source::Url(url)) => {
+                Ok(Part::ImageUrl { image_url: ImageUrl { url: url.clone().into_owned() } })
+            }
+            (MediaKind::Audio, Source::Data { media_type, base64 }) => {
+                let format = media_type.strip_prefix("audio/").unwrap_or(media_type);
+                Ok(Part::InputAudio { input_audio: InputAudio { data: base64, format } })
+            }
+            (MediaKind::Document, Source::Data { media_type, base64 }) => Ok(Part::File {
+                file: File {
+                    file_data: data_url(media_type, base64),
+                    filename: media.title.as_deref().unwrap_or("document.pdf"),
+                },
+            }),
+            (_, Source::Plain(text)) => Ok(Part::Text {
+                text: match &media.title {
+                    Some(title) => Cow::Owned(format!("{title}\n\n{text}")),
+                    None => Cow::Borrowed(text),
+                },
+            }),
+            (MediaKind::Audio | MediaKind::Document, Source::Url(_)) => {
+                refuse("Chat Completions takes it only with its bytes, and the gateway fetches nothing")
+            }
+        }
+    }
+
+    /// The tools, and which of them are to be called. A list of allowed ones narrows the list itself.
+    #[allow(clippy::type_complexity)] // two halves of one thing, taken apart at once
+    fn tools(
+        &mut self,
+        request: &'r Request<'_>,
+    ) -> Result<(Option<Choice<'r>>, Vec<Tool<'r>>), Untranslatable> {
+        let among = match &request.tool_choice {
+            Some(ToolChoice::Among { names, .. }) => Some(names),
+            _ => None,
+        };
+        let mut tools = Vec::new();
+        for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
+            self.cache(tool.cache.is_some(), &tool.pointer);
+            tools.push(Tool {
+                kind: "function",
+                function: Function {
+                    name: self.names.short(&tool.name),
+                    description: tool.description.as_deref(),
+                    parameters: tool.schema.as_deref(),
+                    strict: tool.strict,
+                },
+            });
+        }
+        // Without tools the choice is refused.
+        let choice = request.tool_choice.as_ref().filter(|_| !tools.is_empty()).map(|choice| match choice {
+            ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(word(*mode)),
+            ToolChoice::Named(name) => {
+                Choice::Named { kind: "function", function: Name { name: self.names.short(name) } }
+            }
+        });
+        Ok((choice, tools))
+    }
+
+    fn effort(&mut self, request: &Request<'_>, to: &Destination<'_>) -> Option<&'static str> {
+        let reasoning = request.reasoning?;
+        let effort = reasoning.effort.or_else(|| reasoning.budget.map(effort_of))?;
+        if !to.reasons {
+            if effort > Effort::None {
+                self.losses.dropped(request.places.reasoning, "the model is not known to reason");
+            }
+            return None;
+        }
+        if reasoning.effort.is_none() {
+            self.losses.changed(request.places.reasoning, "a budget becomes the effort nearest to it");
+        }
+        Some(effort.name())
+    }
+}
+
+/// The effort nearest to a budget of tokens.
+fn effort_of(budget: u64) -> Effort {
+    match budget {
+        0 => Effort::None,
+        1..=1_024 => Effort::Low,
+        1_025..=4_096 => Effort::Medium,
+        4_097..=16_384 => Effort::High,
+        _ => Effort::XHigh,
+    }
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Auto => "auto",
+        Mode::Never => "none",
+        Mode::Required => "required",
+    }
+}
+
+fn data_url(media_type: &str, base64: &str) -> String {
+    format!("data:{media_type};base64,{base64}")
+}
+
+/// Texts that stood apart stay so.
+fn joined<'r>(texts: &[&'r str]) -> Cow<'r, str> {
+    match texts {
+        [one] => Cow::Borrowed(one),
+        several => Cow::Owned(several.join("\n\n")),
+    }
+}
+
+/// One text is written as such: several servers take no list.
+fn content(mut parts: Vec<Part<'_>>) -> Option<Content<'_>> {
+    match (parts.pop(), parts.is_empty()) {
+        (None, _) => None,
+        (Some(Part::Text { text }), true) => Some(Content::Text(text)),
+        (Some(last), _) => {
+            parts.push(last);
+            Some(Content::Parts(parts))
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The intermediate representation: what a request, an answer and a stream mean, whatever dialect they are written in.
+//!
+//! Only what is translated passes through it; the same dialect goes by [`crate::passthrough`]. It is built of blocks
+//! (text, reasoning, a tool call, …), since blocks are easily flattened and what is flat is not easily put into blocks.
+//! What only one dialect has is carried as [`Opaque`]; an encoder of another dialect makes a [`Loss`] of it, or refuses with
+//! [`Untranslatable`] where the request would mean something else without it. Nothing of it is ever stored, so it may change
+//! any day.
+
+mod answer;
+mod request;
+mod stream;
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+pub use answer::{Answer, Stop};
+pub use request::{
+    Block, CacheMark, Effort, Format, Media, MediaKind, Mode, Places, Reasoning, Request, Role, Signature,
+    Source, Tool, ToolCall, ToolChoice, ToolResult, Turn,
+};
+pub use stream::{Event, Opening, Piece};
+
+use crate::dialect::Dialect;
+
+/// A text, borrowed from the body that it was read from where it stands there without escapes.
+pub type Text<'a> = Cow<'a, str>;
+
+/// A piece of JSON as it was written: key order and the spelling of numbers survive.
+pub type Json<'a> = Cow<'a, RawValue>;
+
+/// How much a request changes without something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// It still means the same: a hint on caching, speed or bookkeeping.
+    Hint,
+    /// It would mean something else: sent without it, the answer would be to another question.
+    Meaning,
+}
+
+/// What only one dialect has.
+#[derive(Debug, Clone)]
+pub struct Opaque<'a> {
+    /// Where it comes from, and the only one to which it may go.
+    pub dialect: Dialect,
+    /// Its place in the client's request, as a JSON pointer (RFC 6901).
+    pub pointer: String,
+    /// The thing itself.
+    pub json: Json<'a>,
+    /// What it means that it is left out.
+    pub weight: Weight,
+}
+
+/// What became of something that could not be said as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossKind {
+    /// Something near it was said instead.
+    Changed,
+    /// It was left out.
+    Dropped,
+}
+
+impl LossKind {
+    /// Its name in headers and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+/// A step of translation that lost something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// What was lost, by its place in the client's request or the provider's answer (RFC 6901). Never what stood there.
+    pub pointer: String,
+    /// How.
+    pub kind: LossKind,
+    /// Why, in words.
+    pub note: &'static str,
+}
+
+/// The losses of one translation, each place once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Losses(Vec<Loss>);
+
+/// More losses than this are not told apart.
+const MAX_LOSSES: usize = 64;
+
+impl Losses {
+    /// Notes that something was left out.
+    pub(crate) fn dropped(&mut self, pointer: impl Into<String>, note: &'static str) {
+        self.note(Loss { pointer: pointer.into(), kind: LossKind::Dropped, note });
+    }
+
+    /// Notes that something near it was said instead.
+    pub(crate) fn changed(&mut self, pointer: impl Into<String>, note: &'static str) {
+        self.note(Loss { pointer: pointer.into(), kind: LossKind::Changed, note });
+    }
+
+    /// What was lost, in the order in which it was met.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Loss] {
+        &self.0
+    }
+
+    /// Whether nothing was lost.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn note(&mut self, loss: Loss) {
+        if self.0.len() < MAX_LOSSES && !self.0.contains(&loss) {
+            self.0.push(loss);
+        }
+    }
+}
+
+/// A request that the other dialect cannot say without changing what it means.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pointer}` cannot be translated: {note}")]
+pub struct Untranslatable {
+    /// The place in the client's request.
+    pub pointer: String,
+    /// Why, in words.
+    pub note: &'static str,
+}
+
+impl Untranslatable {
+    pub(crate) fn at(pointer: impl Into<String>, note: &'static str) -> Self {
+        Self { pointer: pointer.into(), note }
+    }
+}
+
+/// A request or answer whose parts are not what its dialect says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pointer}` {rule}")]
+pub struct Unreadable {
+    /// Where.
+    pub pointer: String,
+    /// What should have been, in words: "must be a text".
+    pub rule: &'static str,
+}
+
+impl Unreadable {
+    pub(crate) fn at(pointer: impl Into<String>, rule: &'static str) -> Self {
+        Self { pointer: pointer.into(), rule }
+    }
+}

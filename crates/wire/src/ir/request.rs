@@ -1,0 +1,313 @@
+//! What is asked.
+
+use serde_json::Number;
+
+use super::{Json, Opaque, Text};
+use crate::dialect::Dialect;
+
+/// A request for one answer. What it is sent to and whether it streams is decided for each attempt, and not here.
+#[derive(Debug, Clone, Default)]
+pub struct Request<'a> {
+    /// The conversation, oldest first; instructions are turns of [`Role::System`].
+    pub turns: Vec<Turn<'a>>,
+    /// The tools that the client offers.
+    pub tools: Vec<Tool<'a>>,
+    /// Which of them may or must be called.
+    pub tool_choice: Option<ToolChoice<'a>>,
+    /// Whether several may be called at once.
+    pub parallel_tools: Option<bool>,
+    /// The most tokens that the answer may have.
+    pub max_output: Option<u64>,
+    /// Randomness.
+    pub temperature: Option<Number>,
+    /// Nucleus sampling.
+    pub top_p: Option<Number>,
+    /// Only so many of the likeliest tokens.
+    pub top_k: Option<Number>,
+    /// Texts at which the answer ends.
+    pub stop: Vec<Text<'a>>,
+    /// The form that the answer must have.
+    pub format: Option<Format<'a>>,
+    /// How much it shall reason.
+    pub reasoning: Option<Reasoning>,
+    /// Who asks, as the client calls them.
+    pub user: Option<Text<'a>>,
+    /// What only the client's dialect has.
+    pub opaque: Vec<Opaque<'a>>,
+    /// Where the client's dialect has what a loss may have to name.
+    pub places: Places,
+}
+
+/// Where a dialect has a parameter, as a JSON pointer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Places {
+    /// [`Request::format`].
+    pub format: &'static str,
+    /// [`Request::max_output`].
+    pub max_output: &'static str,
+    /// [`Request::reasoning`].
+    pub reasoning: &'static str,
+    /// [`Request::stop`].
+    pub stop: &'static str,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The model.
+    Assistant,
+    /// Whoever wrote the application (`system`, `developer`).
+    System,
+    /// The person, and the results of tools.
+    User,
+}
+
+/// What one of them says.
+#[derive(Debug, Clone)]
+pub struct Turn<'a> {
+    /// Who.
+    pub role: Role,
+    /// What, in order.
+    pub blocks: Vec<Block<'a>>,
+    /// Its place in the client's request.
+    pub pointer: String,
+}
+
+/// A mark up to which the provider shall cache the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheMark {
+    /// For the provider's shorter time (five minutes with Anthropic, thirty with OpenAI).
+    Short,
+    /// For the longer one (an hour, twelve hours).
+    Long,
+}
+
+/// A part of a turn.
+#[derive(Debug, Clone)]
+pub enum Block<'a> {
+    /// An image, a document, a recording.
+    Media(Media<'a>),
+    /// What only one dialect has.
+    Opaque(Opaque<'a>),
+    /// What the model thought.
+    Reasoning {
+        /// The thoughts, or a summary; may be empty.
+        text: Text<'a>,
+        /// The provider's seal on them.
+        signature: Option<Signature<'a>>,
+    },
+    /// The model's words of refusal.
+    Refusal(Text<'a>),
+    /// Text.
+    Text {
+        /// The text.
+        text: Text<'a>,
+        /// A cache mark behind it.
+        cache: Option<CacheMark>,
+    },
+    /// The model calls a tool.
+    ToolCall(ToolCall<'a>),
+    /// What a tool said.
+    ToolResult(ToolResult<'a>),
+}
+
+/// A provider's seal on what its model thought: of use at its origin only.
+#[derive(Debug, Clone)]
+pub struct Signature<'a> {
+    /// The dialect that it came in.
+    pub dialect: Dialect,
+    /// The seal.
+    pub value: Text<'a>,
+}
+
+/// What a medium is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaKind {
+    /// A recording.
+    Audio,
+    /// A PDF or a text file.
+    Document,
+    /// A picture.
+    Image,
+}
+
+/// Where a medium's bytes are.
+#[derive(Debug, Clone)]
+pub enum Source<'a> {
+    /// Here, as base64.
+    Data {
+        /// `image/png`, say.
+        media_type: Text<'a>,
+        /// The bytes.
+        base64: Text<'a>,
+    },
+    /// In the provider's own store: of use in one account only.
+    File(Text<'a>),
+    /// Here, as plain text.
+    Plain(Text<'a>),
+    /// At this address.
+    Url(Text<'a>),
+}
+
+/// An image, a document, a recording.
+#[derive(Debug, Clone)]
+pub struct Media<'a> {
+    /// What it is.
+    pub kind: MediaKind,
+    /// Where its bytes are.
+    pub source: Source<'a>,
+    /// What it is called.
+    pub title: Option<Text<'a>>,
+    /// A cache mark behind it.
+    pub cache: Option<CacheMark>,
+    /// Its place in the client's request.
+    pub pointer: String,
+}
+
+/// The model calls a tool.
+#[derive(Debug, Clone)]
+pub struct ToolCall<'a> {
+    /// What the result refers to.
+    pub id: Text<'a>,
+    /// Which tool.
+    pub name: Text<'a>,
+    /// What is handed to it: JSON text as the model wrote it, which may be empty or no JSON at all.
+    pub arguments: Text<'a>,
+    /// A cache mark behind it.
+    pub cache: Option<CacheMark>,
+    /// Its place in the client's request.
+    pub pointer: String,
+}
+
+/// What a tool said.
+#[derive(Debug, Clone)]
+pub struct ToolResult<'a> {
+    /// The id of the call.
+    pub call: Text<'a>,
+    /// What it said: text and media.
+    pub content: Vec<Block<'a>>,
+    /// It failed.
+    pub failed: bool,
+    /// A cache mark behind it.
+    pub cache: Option<CacheMark>,
+    /// Its place in the client's request.
+    pub pointer: String,
+}
+
+/// A tool that the client offers.
+#[derive(Debug, Clone)]
+pub struct Tool<'a> {
+    /// Its name.
+    pub name: Text<'a>,
+    /// What it is for.
+    pub description: Option<Text<'a>>,
+    /// JSON Schema of its arguments; none where it takes none.
+    pub schema: Option<Json<'a>>,
+    /// Whether arguments must fit the schema exactly.
+    pub strict: Option<bool>,
+    /// A cache mark behind it.
+    pub cache: Option<CacheMark>,
+    /// Its place in the client's request.
+    pub pointer: String,
+}
+
+/// Whether a tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// If the model likes.
+    Auto,
+    /// None.
+    Never,
+    /// One at least.
+    Required,
+}
+
+/// Which tools may or must be called.
+#[derive(Debug, Clone)]
+pub enum ToolChoice<'a> {
+    /// Of these only.
+    Among {
+        /// Whether one must be.
+        mode: Mode,
+        /// Their names.
+        names: Vec<Text<'a>>,
+    },
+    /// Of all.
+    Any(Mode),
+    /// This one.
+    Named(Text<'a>),
+}
+
+/// The form that an answer must have.
+#[derive(Debug, Clone)]
+pub enum Format<'a> {
+    /// Any JSON.
+    Json,
+    /// JSON that fits a schema.
+    Schema {
+        /// What the schema is called.
+        name: Option<Text<'a>>,
+        /// What it is for.
+        description: Option<Text<'a>>,
+        /// The JSON Schema.
+        schema: Json<'a>,
+        /// Whether the answer must fit exactly.
+        strict: Option<bool>,
+    },
+}
+
+/// How hard to think, from nothing to everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// Not at all.
+    None,
+    /// Hardly.
+    Minimal,
+    /// A little.
+    Low,
+    /// As usual.
+    Medium,
+    /// Hard.
+    High,
+    /// Harder.
+    XHigh,
+    /// As hard as it can.
+    Max,
+}
+
+impl Effort {
+    /// All, from the least.
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
+
+    /// Its name in every dialect that has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// The effort of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|effort| effort.name() == name)
+    }
+}
+
+/// How much a request shall reason: an effort, a budget, or both where a client says both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reasoning {
+    /// How hard.
+    pub effort: Option<Effort>,
+    /// At most this many tokens.
+    pub budget: Option<u64>,
+    /// Whether the client wants to see it: `None` where it did not say.
+    pub visible: Option<bool>,
+}

@@ -1,0 +1,514 @@
+//! A meaning as a request of Messages.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+use super::super::models::{Family, Thinking, family};
+use super::super::outgoing::{Cache, OutBlock, OutSource};
+use crate::ir::{
+    Block, CacheMark, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall,
+    ToolChoice, ToolResult, Turn, Untranslatable, Weight,
+};
+use crate::translate::{Destination, Names, Written};
+
+/// Anthropic API reference: tool names match `^[a-zA-Z0-9_-]{1,128}$`.
+const MAX_NAME: usize = 128;
+/// Anthropic documentation, "Extended thinking": the least budget.
+const LEAST_BUDGET: u64 = 1_024;
+
+#[derive(Serialize)]
+struct Body<'r> {
+    model: &'r str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<OutBlock<'r>>,
+    messages: Vec<Message<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<&'r Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<&'r Number>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'r [Cow<'r, str>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<OutThinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata<'r>>,
+    stream: bool,
+}
+
+#[derive(Serialize)]
+struct Message<'r> {
+    role: &'static str,
+    content: Vec<OutBlock<'r>>,
+}
+
+#[derive(Serialize)]
+struct Tool<'r> {
+    name: Cow<'r, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'r str>,
+    input_schema: Cow<'r, RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Cache>,
+}
+
+#[derive(Serialize)]
+struct Choice<'r> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<Cow<'r, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disable_parallel_tool_use: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum OutThinking {
+    Adaptive,
+    Disabled,
+    Enabled { budget_tokens: u64 },
+}
+
+#[derive(Serialize, Default)]
+struct OutputConfig<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<OutFormat<'r>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum OutFormat<'r> {
+    JsonSchema { schema: &'r RawValue },
+}
+
+#[derive(Serialize)]
+struct Metadata<'r> {
+    user_id: &'r str,
+}
+
+/// Writes a request for this destination.
+///
+/// # Errors
+/// [`Untranslatable`] where the dialect, or a model of this family, cannot say what the request means.
+pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Written, Untranslatable> {
+    let family = family(to.model);
+    let mut writer = Writer {
+        losses: Losses::default(),
+        names: Names::within(MAX_NAME),
+        system: Vec::new(),
+        messages: Vec::new(),
+    };
+    writer.opaque(request)?;
+    request.tools.iter().for_each(|tool| writer.names.learn(&tool.name));
+    writer.turns(&request.turns)?;
+    let (choice, tools) = writer.tools(request, family)?;
+    let max_tokens = writer.max_tokens(request, to, family);
+    let (thinking, effort) = writer.thinking(request, max_tokens, family, choice.as_ref());
+    let format = writer.format(request, family)?;
+    let sampling = family.sampling && !matches!(thinking, Some(OutThinking::Enabled { .. }));
+    let output_config = (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
+    let body = Body {
+        model: to.model,
+        max_tokens,
+        temperature: writer.temperature(request, sampling),
+        top_p: writer.sampling("/top_p", request.top_p.as_ref(), sampling),
+        top_k: writer.sampling("/top_k", request.top_k.as_ref(), sampling),
+        system: std::mem::take(&mut writer.system),
+        messages: std::mem::take(&mut writer.messages),
+        tools,
+        tool_choice: choice,
+        stop_sequences: &request.stop,
+        thinking,
+        output_config,
+        metadata: request.user.as_deref().map(|user_id| Metadata { user_id }),
+        stream: to.stream,
+    };
+    let body = serde_json::to_vec(&body)
+        .map_err(|_| Untranslatable::at("", "the request cannot be written as JSON"))?;
+    Ok(Written { body: body.into(), losses: writer.losses, names: writer.names })
+}
+
+struct Writer<'r> {
+    losses: Losses,
+    names: Names,
+    system: Vec<OutBlock<'r>>,
+    messages: Vec<Message<'r>>,
+}
+
+/// The tools, and which of them are to be called.
+type Tools<'r> = (Option<Choice<'r>>, Vec<Tool<'r>>);
+
+impl<'r> Writer<'r> {
+    fn opaque(&mut self, request: &Request<'_>) -> Result<(), Untranslatable> {
+        request.opaque.iter().try_for_each(|opaque| match opaque.weight {
+            Weight::Hint => {
+                self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
+                Ok(())
+            }
+            Weight::Meaning => {
+                Err(Untranslatable::at(opaque.pointer.clone(), "only the client's dialect has it"))
+            }
+        })
+    }
+
+    fn turns(&mut self, turns: &'r [Turn<'_>]) -> Result<(), Untranslatable> {
+        for turn in turns {
+            match turn.role {
+                Role::System if self.messages.is_empty() => {
+                    let mut blocks = Vec::new();
+                    self.blocks(turn, &mut blocks)?;
+                    self.system.append(&mut blocks);
+                }
+                Role::System => self.late_system(turn)?,
+                Role::User => {
+                    let mut blocks = Vec::new();
+                    self.blocks(turn, &mut blocks)?;
+                    self.say("user", blocks);
+                }
+                Role::Assistant => {
+                    if self.messages.is_empty() {
+                        self.losses.changed(turn.pointer.clone(), "a conversation begins with the user here");
+                        self.say("user", vec![OutBlock::text("(The conversation goes on.)", None)]);
+                    }
+                    let mut blocks = Vec::new();
+                    self.blocks(turn, &mut blocks)?;
+                    self.say("assistant", blocks);
+                }
+            }
+        }
+        if self.messages.is_empty() {
+            return Err(Untranslatable::at("/messages", "Messages needs a message of the user"));
+        }
+        Ok(())
+    }
+
+    /// Instructions in mid-conversation: not each model takes them as a role of their own, so they are marked in the user's.
+    fn late_system(&mut self, turn: &'r Turn<'_>) -> Result<(), Untranslatable> {
+        let mut blocks = Vec::new();
+        self.blocks(turn, &mut blocks)?;
+        self.losses
+            .changed(turn.pointer.clone(), "instructions in mid-conversation are told in the user's turn");
+        for block in &mut blocks {
+            if let OutBlock::Text { text, .. } = block {
+                *text = Cow::Owned(format!("<system>\n{text}\n</system>"));
+            }
+        }
+        self.say("user", blocks);
+        Ok(())
+    }
+
+    /// Adds to the conversation. Turns of one role are one message, and the results of tools come first in it: they must
+    /// follow the calls directly.
+    fn say(&mut self, role: &'static str, blocks: Vec<OutBlock<'r>>) {
+        if blocks.is_empty() {
+            return;
+        }
+        match self.messages.last_mut() {
+            Some(last) if last.role == role => last.content.extend(blocks),
+            _ => self.messages.push(Message { role, content: blocks }),
+        }
+        if let Some(last) = self.messages.last_mut() {
+            last.content.sort_by_key(|block| !matches!(block, OutBlock::ToolResult { .. }));
+        }
+    }
+
+    fn blocks(&mut self, turn: &'r Turn<'_>, out: &mut Vec<OutBlock<'r>>) -> Result<(), Untranslatable> {
+        for block in &turn.blocks {
+            match block {
+                // Empty texts are refused.
+                Block::Text { text, .. } | Block::Refusal(text) if text.trim().is_empty() => {}
+                Block::Text { text, cache } => out.push(OutBlock::text(text.as_ref(), *cache)),
+                Block::Refusal(text) => out.push(OutBlock::text(text.as_ref(), None)),
+                Block::Media(media) => out.push(self.media(media)?),
+                Block::ToolCall(call) => out.push(self.call(call)),
+                Block::ToolResult(result) => {
+                    let block = self.result(result)?;
+                    out.push(block);
+                }
+                Block::Reasoning { .. } => {
+                    self.losses
+                        .dropped(turn.pointer.clone(), "what a model thought is of use to itself only");
+                }
+                Block::Opaque(opaque) if opaque.weight == Weight::Meaning => {
+                    return Err(Untranslatable::at(
+                        opaque.pointer.clone(),
+                        "only the client's dialect has it",
+                    ));
+                }
+                Block::Opaque(opaque) => {
+                    self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &'r ToolCall<'_>) -> OutBlock<'r> {
+        OutBlock::ToolUse {
+            id: self.names.id(&call.id),
+            name: self.names.short(&call.name),
+            input: self.input(call),
+            cache_control: call.cache.map(Cache::from),
+        }
+    }
+
+    /// Arguments must be an object here. What a model wrote that is none is handed on as a text, so that it can see its slip.
+    fn input(&mut self, call: &'r ToolCall<'_>) -> Cow<'r, RawValue> {
+        let text = call.arguments.trim();
+        if text.is_empty() {
+            return empty_object();
+        }
+        if text.starts_with('{')
+            && let Ok(raw) = serde_json::from_str::<&RawValue>(text)
+        {
+            return Cow::Borrowed(raw);
+        }
+        self.losses.changed(call.pointer.clone(), "arguments that are no JSON object are told as a text");
+        let wrapped = serde_json::json!({ "_raw": text }).to_string();
+        RawValue::from_string(wrapped).map_or_else(|_| empty_object(), Cow::Owned)
+    }
+
+    fn result(&mut self, result: &'r ToolResult<'_>) -> Result<OutBlock<'r>, Untranslatable> {
+        let mut content = Vec::new();
+        for block in &result.content {
+            match block {
+                Block::Text { text, .. } if text.trim().is_empty() => {}
+                Block::Text { text, cache } => content.push(OutBlock::text(text.as_ref(), *cache)),
+                Block::Media(media) => content.push(self.media(media)?),
+                Block::Opaque(opaque) if opaque.weight == Weight::Hint => {
+                    self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
+                }
+                _ => {
+                    return Err(Untranslatable::at(
+                        result.pointer.clone(),
+                        "a tool's result holds text, images and documents here",
+                    ));
+                }
+            }
+        }
+        Ok(OutBlock::ToolResult {
+            tool_use_id: self.names.id(&result.call),
+            content,
+            is_error: result.failed.then_some(true),
+            cache_control: result.cache.map(Cache::from),
+        })
+    }
+
+    fn media(&mut self, media: &'r Media<'_>) -> Result<OutBlock<'r>, Untranslatable> {
+        let refuse = |note| Err(Untranslatable::at(media.pointer.clone(), note));
+        let source = match &media.source {
+            Source::Data { media_type, .. } if !fits(media.kind, media_type) => {
+                return refuse("Messages does not take data of this type");
+            }
+            Source::Data { media_type, base64 } => OutSource::Base64 { media_type, data: base64 },
+            Source::Plain(text) => OutSource::Text { media_type: "text/plain", data: text },
+            Source::Url(url) if url.starts_with("https://") || url.starts_with("http://") => {
+                OutSource::Url { url }
+            }
+            Source::Url(_) => return refuse("it is neither data nor a web address"),
+            Source::File(_) => return refuse("a stored file is known to the account only that holds it"),
+        };
+        let cache_control = media.cache.map(Cache::from);
+        match media.kind {
+            MediaKind::Image => Ok(OutBlock::Image { source, cache_control }),
+            MediaKind::Document => {
+                Ok(OutBlock::Document { source, title: media.title.as_deref(), cache_control })
+            }
+            MediaKind::Audio => refuse("Messages does not take audio"),
+        }
+    }
+
+    fn tools(&mut self, request: &'r Request<'_>, family: Family) -> Result<Tools<'r>, Untranslatable> {
+        let among = match &request.tool_choice {
+            Some(ToolChoice::Among { names, .. }) => Some(names),
+            _ => None,
+        };
+        let mut tools = Vec::new();
+        for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
+            if tool.strict == Some(true) {
+                self.losses
+                    .dropped(format!("{}/strict", tool.pointer), "schemas are kept to in another way here");
+            }
+            let schema = tool.schema.as_deref().filter(|schema| schema.get().trim_start().starts_with('{'));
+            let input_schema = match schema {
+                Some(schema) if schema.get().trim() != "{}" => Cow::Borrowed(schema),
+                _ => no_parameters(),
+            };
+            tools.push(Tool {
+                name: self.names.short(&tool.name),
+                description: tool.description.as_deref().filter(|text| !text.is_empty()),
+                input_schema,
+                cache_control: tool.cache.map(Cache::from),
+            });
+        }
+        let parallel = request.parallel_tools == Some(false);
+        let (kind, name) = match request.tool_choice.as_ref() {
+            _ if tools.is_empty() => return Ok((None, tools)),
+            None if parallel => ("auto", None),
+            None => return Ok((None, tools)),
+            Some(ToolChoice::Any(mode) | ToolChoice::Among { mode, .. }) => (word(*mode), None),
+            Some(ToolChoice::Named(name)) => ("tool", Some(self.names.short(name))),
+        };
+        if matches!(kind, "any" | "tool") && !family.forced_tools {
+            return Err(Untranslatable::at("/tool_choice", "this model cannot be made to call a tool"));
+        }
+        let disable_parallel_tool_use = (parallel && kind != "none").then_some(true);
+        Ok((Some(Choice { kind, name, disable_parallel_tool_use }), tools))
+    }
+
+    /// Messages needs a limit: the client's, else all that the model gives out.
+    fn max_tokens(&mut self, request: &Request<'_>, to: &Destination<'_>, family: Family) -> u64 {
+        let most = to.max_output.unwrap_or(family.max_output);
+        match request.max_output {
+            Some(asked) if asked > most && to.max_output.is_some() => {
+                self.losses.changed(request.places.max_output, "the model gives out fewer tokens");
+                most
+            }
+            Some(asked) => asked.max(1),
+            None => most,
+        }
+    }
+
+    fn temperature(&mut self, request: &Request<'_>, sampling: bool) -> Option<Number> {
+        let asked = self.sampling("/temperature", request.temperature.as_ref(), sampling)?;
+        if asked.as_f64().is_some_and(|asked| asked > 1.0) {
+            self.losses.changed("/temperature", "Messages takes 1 at most");
+            return Some(Number::from(1));
+        }
+        Some(asked.clone())
+    }
+
+    fn sampling<'n>(&mut self, place: &str, asked: Option<&'n Number>, takes: bool) -> Option<&'n Number> {
+        let asked = asked?;
+        if !takes {
+            self.losses.dropped(place, "this model takes no sampling parameters, or none while it thinks");
+            return None;
+        }
+        Some(asked)
+    }
+
+    fn thinking(
+        &mut self,
+        request: &Request<'_>,
+        max_tokens: u64,
+        family: Family,
+        choice: Option<&Choice<'_>>,
+    ) -> (Option<OutThinking>, Option<&'static str>) {
+        let Some(asked) = request.reasoning else { return (None, None) };
+        let effort = asked.effort.unwrap_or(Effort::Medium);
+        let place = request.places.reasoning;
+        match family.thinking {
+            Thinking::Never => {
+                if effort > Effort::None {
+                    self.losses.dropped(place, "this model does not reason");
+                }
+                (None, None)
+            }
+            _ if effort == Effort::None && family.may_not_think => (Some(OutThinking::Disabled), None),
+            Thinking::Adaptive => {
+                let effort = match effort {
+                    Effort::None | Effort::Minimal => {
+                        self.losses.changed(place, "the least effort of this model is low");
+                        Effort::Low
+                    }
+                    Effort::XHigh if !family.xhigh => Effort::High,
+                    effort => effort,
+                };
+                (Some(OutThinking::Adaptive), Some(effort.name()))
+            }
+            // It refuses a forced choice while it thinks, and a budget must leave room for the answer.
+            Thinking::Budget if choice.is_some_and(|choice| matches!(choice.kind, "any" | "tool")) => {
+                self.losses.dropped(place, "this model does not think where it must call a tool");
+                (None, None)
+            }
+            Thinking::Budget if max_tokens <= LEAST_BUDGET => {
+                self.losses.dropped(place, "the limit on tokens leaves no room to think");
+                (None, None)
+            }
+            Thinking::Budget => {
+                let budget_tokens = asked.budget.unwrap_or_else(|| budget_of(effort)).max(LEAST_BUDGET);
+                (Some(OutThinking::Enabled { budget_tokens: budget_tokens.min(max_tokens - 1) }), None)
+            }
+        }
+    }
+
+    fn format(
+        &mut self,
+        request: &'r Request<'_>,
+        family: Family,
+    ) -> Result<Option<OutFormat<'r>>, Untranslatable> {
+        let place = request.places.format;
+        match &request.format {
+            None => Ok(None),
+            Some(_) if !family.formats => Err(Untranslatable::at(place, "this model keeps to no schema")),
+            Some(Format::Json) => Err(Untranslatable::at(place, "Messages knows JSON by a schema only")),
+            Some(Format::Schema { name, description, schema, .. }) => {
+                if name.is_some() || description.is_some() {
+                    self.losses.dropped(format!("{place}/json_schema/name"), "a schema has no name here");
+                }
+                Ok(Some(OutFormat::JsonSchema { schema }))
+            }
+        }
+    }
+}
+
+fn fits(kind: MediaKind, media_type: &str) -> bool {
+    match kind {
+        MediaKind::Image => {
+            matches!(media_type, "image/jpeg" | "image/jpg" | "image/png" | "image/gif" | "image/webp")
+        }
+        MediaKind::Document => media_type == "application/pdf",
+        MediaKind::Audio => false,
+    }
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Auto => "auto",
+        Mode::Never => "none",
+        Mode::Required => "any",
+    }
+}
+
+/// Tokens to think with, by effort.
+fn budget_of(effort: Effort) -> u64 {
+    match effort {
+        Effort::None | Effort::Minimal | Effort::Low => 1_024,
+        Effort::Medium => 2_048,
+        Effort::High => 4_096,
+        Effort::XHigh => 8_192,
+        Effort::Max => 16_384,
+    }
+}
+
+fn empty_object<'r>() -> Cow<'r, RawValue> {
+    raw("{}")
+}
+
+fn no_parameters<'r>() -> Cow<'r, RawValue> {
+    raw("{\"type\":\"object\",\"properties\":{}}")
+}
+
+fn raw<'r>(json: &'static str) -> Cow<'r, RawValue> {
+    serde_json::from_str::<&RawValue>(json).map_or_else(|_| Cow::Owned(Box::default()), Cow::Borrowed)
+}
+
+impl From<CacheMark> for Cache {
+    fn from(mark: CacheMark) -> Self {
+        Self { kind: "ephemeral", ttl: (mark == CacheMark::Long).then_some("1h") }
+    }
+}

@@ -1,0 +1,106 @@
+//! From one dialect to another: a request on its way to a target that speaks another dialect than the client, and its answer
+//! on the way back.
+//!
+//! The client's body is read afresh for each attempt, so that a failover across dialects is the same as a first try. What was
+//! lost on the way is told; what would mean something else is refused before anything is sent.
+
+mod names;
+mod stream;
+
+use bytes::Bytes;
+
+use crate::dialect::Dialect;
+use crate::ir::{Losses, Request, Unreadable, Untranslatable};
+use crate::passthrough::MaxTokensName;
+use crate::{chat, messages};
+
+pub use names::Names;
+pub use stream::{Manner, StreamTranslator};
+
+/// What a request is written for.
+#[derive(Debug, Clone, Copy)]
+pub struct Destination<'t> {
+    /// What the provider calls the model.
+    pub model: &'t str,
+    /// Whether the answer shall be a stream.
+    pub stream: bool,
+    /// Whether the stream shall tell what it took, where that must be asked for.
+    pub include_usage: bool,
+    /// The most tokens that the model gives out, where that is known.
+    pub max_output: Option<u64>,
+    /// Whether the model is known to reason.
+    pub reasons: bool,
+    /// The name under which the provider takes the limit on output tokens.
+    pub max_tokens_name: Option<MaxTokensName>,
+}
+
+/// A request as it is sent.
+#[derive(Debug)]
+pub struct Written {
+    /// Its body.
+    pub body: Bytes,
+    /// What it no longer says.
+    pub losses: Losses,
+    /// What was renamed: the answer must be translated with it.
+    pub names: Names,
+}
+
+/// Why a request is not sent in another dialect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The client's own fault.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// The other dialect cannot say it.
+    #[error(transparent)]
+    Untranslatable(#[from] Untranslatable),
+}
+
+/// Writes a client's request in the dialect of a target.
+///
+/// # Errors
+/// [`Refused`]; nothing may be sent then.
+pub fn request(
+    body: &[u8],
+    from: Dialect,
+    to: Dialect,
+    destination: &Destination<'_>,
+) -> Result<Written, Refused> {
+    let request = read(body, from)?;
+    let written = match to {
+        Dialect::Chat => chat::encode_request(&request, destination)?,
+        Dialect::Messages => messages::encode_request(&request, destination)?,
+    };
+    Ok(written)
+}
+
+fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
+    match dialect {
+        Dialect::Chat => chat::decode_request(body),
+        Dialect::Messages => messages::decode_request(body),
+    }
+}
+
+/// Writes a provider's whole answer in the client's dialect. `created_s` is the time of the answer in seconds since 1970, for
+/// dialects that tell it.
+///
+/// # Errors
+/// [`Unreadable`] if it is no answer of its dialect.
+pub fn answer(
+    body: &[u8],
+    from: Dialect,
+    to: Dialect,
+    names: &Names,
+    created_s: u64,
+) -> Result<Bytes, Unreadable> {
+    let mut answer = match from {
+        Dialect::Chat => chat::decode_answer(body)?,
+        Dialect::Messages => messages::decode_answer(body)?,
+    };
+    names.restore(&mut answer);
+    let bytes = match to {
+        Dialect::Chat => chat::encode_answer(&answer, created_s),
+        Dialect::Messages => messages::encode_answer(&answer),
+    };
+    bytes.map(Bytes::from).map_err(|_| Unreadable::at("", "cannot be written as JSON"))
+}

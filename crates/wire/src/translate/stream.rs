@@ -1,0 +1,91 @@
+//! A stream on its way from a provider of one dialect to a client of another, event by event.
+
+use bytes::BytesMut;
+
+use super::Names;
+use crate::chat::{EventReader as ChatReader, EventWriter as ChatWriter};
+use crate::dialect::Dialect;
+use crate::ir::{Event, Opening};
+use crate::messages::{EventReader as MessagesReader, EventWriter as MessagesWriter};
+
+#[derive(Debug)]
+enum Reader {
+    Chat(ChatReader),
+    Messages(MessagesReader),
+}
+
+#[derive(Debug)]
+enum Writer {
+    Chat(ChatWriter),
+    Messages(MessagesWriter),
+}
+
+/// The state of one stream that is being translated.
+///
+/// It looks at events that the tap ([`crate::dialect::StreamTap`]) found good: errors, and what cannot be read, are the
+/// tap's affair.
+#[derive(Debug)]
+pub struct StreamTranslator {
+    reader: Reader,
+    writer: Writer,
+    names: Names,
+    events: Vec<Event>,
+}
+
+/// How a stream is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manner {
+    /// The time of the answer in seconds since 1970, for dialects that tell it.
+    pub created_s: u64,
+    /// Whether the client asked to be told what the answer took, where that is asked for.
+    pub include_usage: bool,
+}
+
+impl StreamTranslator {
+    /// For one stream.
+    #[must_use]
+    pub fn new(from: Dialect, to: Dialect, names: Names, manner: Manner) -> Self {
+        let reader = match from {
+            Dialect::Chat => Reader::Chat(ChatReader::default()),
+            Dialect::Messages => Reader::Messages(MessagesReader::default()),
+        };
+        let writer = match to {
+            Dialect::Chat => Writer::Chat(ChatWriter::new(manner)),
+            Dialect::Messages => Writer::Messages(MessagesWriter::default()),
+        };
+        Self { reader, writer, names, events: Vec::new() }
+    }
+
+    /// Takes one event of the provider, and appends what the client is told.
+    pub fn event(&mut self, data: &[u8], out: &mut BytesMut) {
+        match &mut self.reader {
+            Reader::Chat(reader) => reader.read(data, &mut self.events),
+            Reader::Messages(reader) => reader.read(data, &mut self.events),
+        }
+        self.write(out);
+    }
+
+    /// The provider's stream has ended well: appends what is left to tell, and the end.
+    pub fn end(&mut self, out: &mut BytesMut) {
+        match &mut self.reader {
+            Reader::Chat(reader) => reader.end(&mut self.events),
+            Reader::Messages(reader) => reader.end(&mut self.events),
+        }
+        self.write(out);
+    }
+
+    fn write(&mut self, out: &mut BytesMut) {
+        for mut event in self.events.drain(..) {
+            if let Event::Open { opening: Opening::ToolCall { name, .. }, .. } = &mut event {
+                let original = self.names.original(name);
+                if original != name {
+                    *name = original.to_owned();
+                }
+            }
+            match &mut self.writer {
+                Writer::Chat(writer) => writer.write(&event, out),
+                Writer::Messages(writer) => writer.write(event, out),
+            }
+        }
+    }
+}

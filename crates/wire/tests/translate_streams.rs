@@ -1,0 +1,272 @@
+//! Streams and plain answers in another dialect (`tests/golden/translate/streams/*.in.sse` and what becomes of them).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::{Bytes, BytesMut};
+use pointsman_wire::dialect::{Dialect, Gather, StreamTap};
+use pointsman_wire::grammar::{Ending, MessagesGrammar};
+use pointsman_wire::sse::{SseDecoder, SseEvent};
+use pointsman_wire::translate::{Destination, Manner, Names, StreamTranslator, answer, request};
+use serde_json::{Value, json};
+
+const MANNER: Manner = Manner { created_s: 1_700_000_000, include_usage: true };
+
+fn other(dialect: Dialect) -> Dialect {
+    match dialect {
+        Dialect::Chat => Dialect::Messages,
+        Dialect::Messages => Dialect::Chat,
+    }
+}
+
+fn files(folder: &str, end: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().ends_with(end))
+        .collect();
+    files.sort();
+    files
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+fn events(stream: &[u8]) -> Vec<SseEvent> {
+    let mut decoder = SseDecoder::new(1 << 20);
+    decoder.push(Bytes::copy_from_slice(stream));
+    let mut events = Vec::new();
+    while let Some(event) = decoder.next_event().unwrap() {
+        events.push(event);
+    }
+    events.extend(decoder.finish().unwrap());
+    events
+}
+
+/// The name and the meaning of each event: the order of members is the writer's.
+fn meaning(stream: &[u8]) -> Vec<(Option<String>, Value)> {
+    let name = |event: &SseEvent| event.event.as_deref().map(|n| String::from_utf8(n.to_vec()).unwrap());
+    let data = |event: &SseEvent| {
+        serde_json::from_slice(&event.data).unwrap_or_else(|_| json!(String::from_utf8_lossy(&event.data)))
+    };
+    events(stream).iter().map(|event| (name(event), data(event))).collect()
+}
+
+fn translated(from: Dialect, stream: &[u8]) -> Vec<u8> {
+    let mut translator = StreamTranslator::new(from, other(from), Names::default(), MANNER);
+    let mut out = BytesMut::new();
+    for event in events(stream) {
+        translator.event(&event.data, &mut out);
+    }
+    translator.end(&mut out);
+    out.to_vec()
+}
+
+#[test]
+fn a_stream_in_another_dialect_says_the_same() {
+    let mut seen = 0;
+    for path in files("translate/streams", ".in.sse") {
+        let from = if name(&path).starts_with("chat") { Dialect::Chat } else { Dialect::Messages };
+        let out = path.to_str().unwrap().replace(".in.sse", ".out.sse");
+        let got = translated(from, &fs::read(&path).unwrap());
+        assert_eq!(meaning(&got), meaning(&fs::read(out).unwrap()), "{}", name(&path));
+        seen += 1;
+    }
+    assert_eq!(seen, 10);
+}
+
+/// What a whole answer says, in words that are of no dialect.
+fn said(dialect: Dialect, answer: &Value) -> Value {
+    let mut calls = Vec::new();
+    let mut text = String::new();
+    match dialect {
+        Dialect::Chat => {
+            let message = &answer["choices"][0]["message"];
+            text.push_str(message["content"].as_str().unwrap_or_default());
+            text.push_str(message["refusal"].as_str().unwrap_or_default());
+            for call in message["tool_calls"].as_array().into_iter().flatten() {
+                let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+                let arguments = if arguments.is_empty() { "{}" } else { arguments };
+                // One that the limit on tokens cut off is no call.
+                if let Ok(arguments) = serde_json::from_str::<Value>(arguments) {
+                    calls.push(json!([call["function"]["name"], arguments]));
+                }
+            }
+        }
+        Dialect::Messages => {
+            for block in answer["content"].as_array().into_iter().flatten() {
+                text.push_str(block["text"].as_str().unwrap_or_default());
+                if block["type"] == "tool_use" {
+                    calls.push(json!([block["name"], block["input"]]));
+                }
+            }
+        }
+    }
+    json!({ "text": text, "calls": calls })
+}
+
+fn gathered(dialect: Dialect, stream: &[u8]) -> Option<Value> {
+    let mut gather = Gather::new(dialect, 1 << 20);
+    for event in events(stream) {
+        gather.event(event.event.as_deref(), &event.data).ok()?;
+    }
+    Some(serde_json::from_slice(&gather.finish().ok()?).unwrap())
+}
+
+/// Answers to what is refused before it is translated: custom tools, functions of the older kind, sound.
+const NEVER_ASKED_FOR: [&str; 3] = ["audio_output.sse", "custom_tool.sse", "deprecated_function_call.sse"];
+
+/// Each complete stream that providers are known to send, in the other dialect: complete, well-formed, and the same answer.
+#[test]
+fn every_complete_stream_of_a_provider_is_complete_and_the_same_in_the_other_dialect() {
+    let mut seen = 0;
+    for (folder, dialect) in [("chat", Dialect::Chat), ("messages", Dialect::Messages)] {
+        for path in files(folder, ".sse") {
+            if NEVER_ASKED_FOR.contains(&name(&path)) {
+                continue;
+            }
+            let stream = fs::read(&path).unwrap();
+            let Some(before) = gathered(dialect, &stream) else { continue };
+            let out = translated(dialect, &stream);
+            let to = other(dialect);
+            let mut tap = StreamTap::new(to);
+            let mut grammar = MessagesGrammar::new();
+            for event in events(&out) {
+                tap.event(event.event.as_deref(), &event.data);
+                if to == Dialect::Messages {
+                    grammar
+                        .event(event.event.as_deref(), &event.data)
+                        .unwrap_or_else(|e| panic!("{}: {e}", name(&path)));
+                }
+            }
+            assert!(tap.done() && tap.finished(), "{}", name(&path));
+            if to == Dialect::Messages {
+                assert_eq!(grammar.end(), Ok(Ending::Complete), "{}", name(&path));
+            }
+            let after = gathered(to, &out).unwrap_or_else(|| panic!("{}", name(&path)));
+            assert_eq!(said(to, &after), said(dialect, &before), "{}", name(&path));
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+/// A plain answer and the stream of the same answer say the same in the other dialect.
+#[test]
+fn a_plain_answer_says_the_same_in_the_other_dialect() {
+    let mut seen = 0;
+    for (folder, dialect) in [("chat", Dialect::Chat), ("messages", Dialect::Messages)] {
+        for path in files(folder, ".sse") {
+            if NEVER_ASKED_FOR.contains(&name(&path)) {
+                continue;
+            }
+            let Some(before) = gathered(dialect, &fs::read(&path).unwrap()) else { continue };
+            let body = before.to_string();
+            let to = other(dialect);
+            let after = answer(body.as_bytes(), dialect, to, &Names::default(), 0).unwrap();
+            let after: Value = serde_json::from_slice(&after).unwrap();
+            assert_eq!(said(to, &after), said(dialect, &before), "{}", name(&path));
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
+fn a_plain_answer_of_chat_as_a_message() {
+    let body = json!({
+        "id": "chatcmpl-9", "object": "chat.completion", "created": 1, "model": "gpt-4o",
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+            "role": "assistant", "content": "Let me see.", "reasoning_content": "Hm.",
+            "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1.0}"}}],
+        }}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 7, "total_tokens": 27, "prompt_tokens_details": {"cached_tokens": 5}},
+    });
+    let names = Names::default();
+    let message = answer(body.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &names, 0).unwrap();
+    let message: Value = serde_json::from_slice(&message).unwrap();
+    assert_eq!(
+        message,
+        json!({
+            "id": "msg_chatcmpl-9", "type": "message", "role": "assistant", "model": "gpt-4o",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                {"type": "text", "text": "Let me see."},
+                {"type": "tool_use", "id": "call_1", "name": "f", "input": {"x": 1.0}},
+            ],
+            "stop_reason": "tool_use", "stop_sequence": null,
+            "usage": {"input_tokens": 15, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 5, "output_tokens": 7},
+        })
+    );
+}
+
+#[test]
+fn a_plain_message_as_an_answer_of_chat() {
+    let body = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"},
+            {"type": "redacted_thinking", "data": "xyz"},
+            {"type": "text", "text": "Two "}, {"type": "text", "text": "texts."},
+            {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
+        ],
+        "stop_reason": "max_tokens", "stop_sequence": null,
+        "usage": {"input_tokens": 12, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 5, "output_tokens": 7},
+    });
+    let names = Names::default();
+    let chat =
+        answer(body.to_string().as_bytes(), Dialect::Messages, Dialect::Chat, &names, 1_700_000_000).unwrap();
+    let chat: Value = serde_json::from_slice(&chat).unwrap();
+    let call = json!({"id": "toolu_1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    assert_eq!(
+        chat,
+        json!({
+            "id": "msg_1", "object": "chat.completion", "created": 1_700_000_000, "model": "claude",
+            "choices": [{"index": 0, "logprobs": null, "finish_reason": "length", "message": {
+                "role": "assistant", "content": "Two texts.", "refusal": null, "reasoning_content": "Hm.", "tool_calls": [call],
+            }}],
+            "usage": {
+                "prompt_tokens": 20, "completion_tokens": 7, "total_tokens": 27,
+                "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 3},
+                "completion_tokens_details": {"reasoning_tokens": 0},
+            },
+        })
+    );
+}
+
+/// A tool whose name the provider does not take is called by its own name in the answer.
+#[test]
+fn a_renamed_tool_is_called_by_its_own_name() {
+    let long = "look_up_".repeat(12);
+    let body = json!({
+        "model": "r", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}],
+        "tools": [{"name": long, "input_schema": {"type": "object"}}],
+    });
+    let to = Destination {
+        model: "gpt-4o",
+        stream: false,
+        include_usage: false,
+        max_output: None,
+        reasons: false,
+        max_tokens_name: None,
+    };
+    let written = request(body.to_string().as_bytes(), Dialect::Messages, Dialect::Chat, &to).unwrap();
+    let sent: Value = serde_json::from_slice(&written.body).unwrap();
+    let short = sent["tools"][0]["function"]["name"].as_str().unwrap();
+    assert!(short.len() <= 64 && short != long);
+    let call = json!({"id": "c", "type": "function", "function": {"name": short, "arguments": "{}"}});
+    let reply = json!({"id": "1", "model": "m", "choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+    let back =
+        answer(reply.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &written.names, 0).unwrap();
+    let back: Value = serde_json::from_slice(&back).unwrap();
+    assert_eq!(back["content"][0]["name"], long);
+    let chunk = json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": short, "arguments": "{}"}}]}}]});
+    let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, written.names, MANNER);
+    let mut out = BytesMut::new();
+    translator.event(chunk.to_string().as_bytes(), &mut out);
+    let told = meaning(&out);
+    assert_eq!(told[1].1["content_block"]["name"], long);
+}
