@@ -9,8 +9,10 @@
 //! - `deny`: licences, sources and banned crates ([`policy`]).
 //! - `ci`: the gate, `.ci/run`.
 
+mod apt;
 mod bench;
 mod fuzz;
+mod node;
 mod outcome;
 mod policy;
 mod process;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Begins each closing line of Node's test runner (its reporter `spec`).
+pub(crate) const NODE: &str = "\u{2139} ";
+
 /// Tests counted by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -11,15 +14,28 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Reads a runner's closing line: nextest's `Summary [..]`, cargo's `test result:`, pytest's `=== 3 passed in 1s ===`.
-    /// Any other line is `None`, also if it holds words such as "3 passed".
+    /// Reads a runner's closing line: nextest's `Summary [..]`, cargo's `test result:`, pytest's `=== 3 passed in 1s ===`,
+    /// and of Node's runner each of `ℹ pass 3`, `ℹ fail 0`, …. Any other line is `None`, also if it holds words such as
+    /// "3 passed".
     pub(crate) fn from_closing_line(line: &str) -> Option<Self> {
         let line = without_colour(line);
         let line = line.trim();
         let nextest = line.starts_with("Summary [") && line.contains(" run: ");
         let cargo = line.starts_with("test result: ");
         let pytest = line.starts_with("==") && line.ends_with("==") && line.contains(" in ");
-        (nextest || cargo || pytest).then(|| Self::count(line))
+        if nextest || cargo || pytest { Some(Self::count(line)) } else { Self::from_node(line) }
+    }
+
+    /// A test that Node's runner gave up ("cancelled") is a failed one.
+    fn from_node(line: &str) -> Option<Self> {
+        let (what, number) = line.strip_prefix(NODE)?.split_once(' ')?;
+        let number = number.parse().ok()?;
+        match what {
+            "pass" => Some(Self { passed: number, ..Self::default() }),
+            "fail" | "cancelled" => Some(Self { failed: number, ..Self::default() }),
+            "skipped" | "todo" => Some(Self { ignored: number, ..Self::default() }),
+            _ => None,
+        }
     }
 
     fn count(line: &str) -> Self {
@@ -121,6 +137,10 @@ mod tests {
                 "\u{1b}[32m=== \u{1b}[32m\u{1b}[1m2 passed\u{1b}[0m\u{1b}[32m in 0.10s\u{1b}[0m\u{1b}[32m ===\u{1b}[0m",
                 tally(2, 0, 0),
             ),
+            ("ℹ pass 41", tally(41, 0, 0)),
+            ("\u{1b}[34mℹ fail 2\u{1b}[39m", tally(0, 2, 0)),
+            ("ℹ cancelled 1", tally(0, 1, 0)),
+            ("ℹ skipped 3", tally(0, 0, 3)),
         ];
         for (line, expected) in cases {
             assert_eq!(Tally::from_closing_line(line), expected, "{line}");
@@ -129,7 +149,16 @@ mod tests {
 
     #[test]
     fn a_line_that_only_talks_of_tests_is_not_counted() {
-        for line in ["3 passed", "test parser::counts_3_passed ... ok", "=== FAILURES ===", ""] {
+        for line in [
+            "3 passed",
+            "test parser::counts_3_passed ... ok",
+            "=== FAILURES ===",
+            "ℹ tests 12",
+            "ℹ duration_ms 12.5",
+            "ℹ pass on what was said",
+            "pass 3",
+            "",
+        ] {
             assert_eq!(Tally::from_closing_line(line), None, "{line}");
         }
     }

@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::outcome::{Tally, without_colour};
+use crate::outcome::{NODE, Tally, without_colour};
 
 /// What a test runner did: how it exited and the closing lines that it printed.
 #[derive(Debug)]
@@ -18,18 +18,16 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// The runner's own closing line, or the sum where it printed several (cargo prints one per test binary).
+    /// The runner's own closing line, or the sum where it printed several (cargo prints one per test binary, Node one per
+    /// outcome).
     pub(crate) fn note(&self) -> String {
+        let Tally { passed, failed, ignored } = self.tally;
+        let sum = format!("{passed} passed; {failed} failed; {ignored} ignored");
         match self.closing.as_slice() {
             [] => format!("ended with {} before any test ran", self.status),
             [only] => only.trim_matches(['=', ' ']).to_owned(),
-            several => {
-                let Tally { passed, failed, ignored } = self.tally;
-                format!(
-                    "{passed} passed; {failed} failed; {ignored} ignored in {} test binaries",
-                    several.len()
-                )
-            }
+            [first, ..] if first.starts_with(NODE) => sum,
+            several => format!("{sum} in {} test binaries", several.len()),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{on_path, output, succeed};
+use crate::apt;
+use crate::process::{output, succeed};
 
 const MISSING: &str = "Python 3.10 or later with its `venv` module is needed and was not found: install it \
     (Debian, Ubuntu: `apt-get install python3-venv`; Fedora: `dnf install python3`; macOS: `brew install python`) \
@@ -49,29 +50,12 @@ fn create(folder: &Path) -> Result<()> {
     if try_create(folder).is_ok() {
         return Ok(());
     }
-    install_python()?;
+    apt::install(&["python3", "python3-venv"], MISSING)?;
     try_create(folder)
 }
 
 fn try_create(folder: &Path) -> Result<()> {
     output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder)).map(|_| ()).context(MISSING)
-}
-
-/// Installs Python where that is ours to do: as root, where there is apt, as in a container.
-fn install_python() -> Result<()> {
-    let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    if !root || on_path("apt-get").is_none() {
-        bail!(MISSING);
-    }
-    println!("Python with venv is missing: installing python3-venv with apt-get");
-    let apt = || {
-        let mut apt = Command::new("apt-get");
-        apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
-        apt
-    };
-    succeed(apt().arg("update")).context(MISSING)?;
-    succeed(apt().args(["install", "--yes", "--no-install-recommends", "python3", "python3-venv"]))
-        .context(MISSING)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::outcome::{Part, Tally, closing_lines};
 use crate::process::{Heard, cargo, listen, on_path, succeed};
-use crate::{python, tidy};
+use crate::{node, python, tidy};
 
 /// What to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool> {
     } else {
         parts.push(part("doc tests", || heard(doc(root, filter))));
         parts.push(part("Python SDK", || heard(python_sdk(root, filter))));
+        parts.push(part("Node SDK", || heard(node_sdk(root, filter))));
     }
     println!("\n{}", closing_lines(&parts));
     let ok = parts.iter().all(|part| part.ok);
@@ -124,6 +125,25 @@ fn python_sdk(root: &Path, filter: Option<&str>) -> Result<Heard> {
     // pytest calls "no test matched" a failure of its own (5); here another part may have matched.
     if filter.is_some() && heard.status.code() == Some(5) {
         heard = Heard { status: std::process::ExitStatus::default(), ..heard };
+    }
+    Ok(heard)
+}
+
+/// The official Node SDKs against the real binary.
+fn node_sdk(root: &Path, filter: Option<&str>) -> Result<Heard> {
+    let suite = root.join("clients/node");
+    let node = node::with_packages(&suite)?;
+    let gateway = build_gateway(root)?;
+    let mut command = Command::new(node);
+    command.args(["--test", "--test-reporter=spec", "--test-concurrency=2"]);
+    if let Some(name) = filter {
+        // In one process: with a process per file the runner counts each file in which nothing matched as a test.
+        command.arg("--test-isolation=none").arg(format!("--test-name-pattern={}", node::pattern(name)));
+    }
+    command.arg("*.test.js").current_dir(&suite).env("POINTSMAN_BIN", gateway);
+    let heard = listen(&mut command)?;
+    if filter.is_none() && heard.status.success() && heard.tally.passed == 0 {
+        bail!("Node's test runner ran no test");
     }
     Ok(heard)
 }

@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 /// Folders that hold nothing of ours.
 const FOREIGN: [&str; 5] = ["target", ".git", "node_modules", ".venv", "__pycache__"];
 /// Kinds of files that are read.
-const READ: [&str; 8] = ["rs", "md", "toml", "yaml", "yml", "py", "sh", "ts"];
+const READ: [&str; 9] = ["rs", "md", "toml", "yaml", "yml", "py", "sh", "js", "ts"];
 
 /// One broken rule and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

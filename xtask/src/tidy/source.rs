@@ -18,7 +18,7 @@ const EMPTY_NAMES: [&str; 6] = ["utils", "util", "common", "types", "helpers", "
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = white_space(path, text);
     let rust = path.ends_with(".rs");
-    if rust || path.ends_with(".py") {
+    if rust || path.ends_with(".py") || path.ends_with(".js") {
         findings.extend(file_length(path, text));
         findings.extend(file_name(path));
     }

@@ -63,6 +63,7 @@ fn a_file_may_have_six_hundred_lines_unless_it_begins_with_a_reason() {
         &format!("// tidy: long because it is one table\n{}", file_of(600)),
     ));
     assert_one(source::check("a.py", &"a = 1\n".repeat(601)), "a.py:601", "601 lines");
+    assert_one(source::check("a.js", &"a();\n".repeat(601)), "a.js:601", "601 lines");
 }
 
 #[test]
