@@ -56,6 +56,35 @@ async fn silence_is_not_retried_on_the_only_target() {
     }
 }
 
+/// C003: the headers of a stream have a limit of their own, and it ends with them.
+#[tokio::test]
+async fn the_limit_of_the_headers_is_no_limit_of_the_first_output() {
+    for tongue in BOTH {
+        let limits = ", budget: { headers: 500ms, first_token: 30s }";
+        let world = tongue.world(&[("a", limits), ("b", "")], "").await;
+        world.sim(0).set(Script::slow_headers(Duration::from_secs(25)));
+        let answer = tongue.ask(&world, true).await;
+        assert_went_over(tongue, &answer, "timeout");
+        assert!(world.entry(&answer).attempts[0].duration_ms < 10_000);
+        world.sim(0).set(Script::healthy().delay_first_token(Duration::from_millis(800)));
+        tongue.assert_whole(&tongue.ask(&world, true).await, "a");
+    }
+}
+
+/// C003: a stream as a whole has one, too.
+#[tokio::test]
+async fn a_stream_that_outlives_its_time_ends_in_one_error() {
+    for tongue in BOTH {
+        let world = tongue.pair("defaults: { budget: { stream: 700ms } }\n").await;
+        world.sim(0).set(Script::healthy().tokens(1_000).between_tokens(Duration::from_millis(20)));
+        let answer = tongue.ask(&world, true).await;
+        tongue.assert_broken(&answer);
+        assert_eq!((world.entry(&answer).terminal, calls(&world)), ("partial", vec![1, 0]));
+        world.sim(0).wait_until(|sim| sim.active_requests() == 0 && sim.aborted() == 1).await.unwrap();
+        world.assert_untouched("a");
+    }
+}
+
 fn chunk(delta: &Value) -> String {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
     let chunk = json!({"id": "c-a", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o", "choices": [choice]});

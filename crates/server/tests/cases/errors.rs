@@ -6,6 +6,7 @@ use pointsman_provider_sim::Script;
 use serde_json::{Value, json};
 
 use crate::checks::world_from;
+use crate::clients::eventually;
 use crate::line::hash;
 use crate::support::{Answer, World};
 use crate::tongue::{ALL, Tongue, metric};
@@ -167,29 +168,34 @@ async fn a_key_that_the_provider_echoes_is_masked() {
     }
 }
 
-/// C067: where nobody answers, the error names neither the key nor the address that nobody answered at.
+/// C067: where nobody answers, the error and what is kept name neither the key nor the address that nobody answered at.
 #[tokio::test]
 async fn an_error_of_the_connection_tells_no_secret() {
+    let logs = crate::logs::capture();
     for (tongue, stream) in ALL {
-        let one = format!("targets:\n{}", tongue.target("a", ""));
-        let nowhere = one.replace("<a>", "http://no-such-place.invalid:9");
-        for yaml in [one, nowhere] {
-            let world = world_from(&["a"], &yaml).await;
-            world.sim(0).kill().await.unwrap();
+        let line = tongue.target("a", "").replace("sk-upstream-a", "MARK-upstream-key");
+        let silent = line.replace(" }", ", budget: { first_token: 300ms, response: 300ms } }");
+        let nowhere = line.replace("<a>", "http://no-such-place.invalid:9");
+        for (target, there) in [(line, false), (silent, true), (nowhere, false)] {
+            let world = world_from(&["a"], &format!("targets:\n{target}")).await;
+            world.sim(0).set(Script::silence());
+            if !there {
+                world.sim(0).kill().await.unwrap();
+            }
             let answer = tongue.ask(&world, stream).await;
             assert!(answer.status.is_server_error(), "{}", answer.text());
             kind_in_envelope(tongue, &answer);
-            let port = world.sim(0).addr().port().to_string();
-            let metrics = world.gateway.app().metrics.render(world.gateway.app());
-            let kept = format!("{:?}", world.entry(&answer));
-            for told in [answer.text(), kept] {
-                for address in ["no-such-place", &format!(":{port}")] {
-                    assert!(!told.contains(address), "{address}: {told}");
+            let port = format!(":{}", world.sim(0).addr().port());
+            for told in [answer.text(), format!("{:?}", world.entry(&answer))] {
+                for secret in ["no-such-place", &port, "MARK-"] {
+                    assert!(!told.contains(secret), "{secret}: {told}");
                 }
-                assert!(!told.contains("sk-upstream"), "{told}");
             }
             // Operators read there which endpoint is out.
-            assert!(metrics.contains("endpoint") && !metrics.contains("sk-upstream"), "{metrics}");
+            let metrics = world.gateway.app().metrics.render(world.gateway.app());
+            assert!(metrics.contains("endpoint") && !metrics.contains("MARK-"), "{metrics}");
         }
     }
+    eventually("ends in the log", true, || logs.ends() >= 12).await;
+    assert_eq!(logs.marked(), Vec::<String>::new());
 }

@@ -119,6 +119,23 @@ async fn nothing_of_a_request_changes_where_it_goes_or_whose_it_is() {
     assert_eq!((trap.calls(), trap.accepted_connections()), (0, 0));
 }
 
+/// C088: nor does a provider's word send a request, and with it the credential, anywhere else.
+#[tokio::test]
+async fn a_providers_redirect_is_not_followed() {
+    let trap = Sim::start(SimConfig::named("trap")).await.unwrap();
+    for (tongue, stream) in ALL {
+        for status in [301, 302, 303, 307, 308] {
+            let world = tongue.pair("").await;
+            let location = format!("{}{}", trap.base_url(), tongue.path());
+            world.sim(0).set(Script::status(status).header("location", location));
+            let answer = tongue.ask(&world, stream).await;
+            tongue.assert_whole(&answer, "b");
+            assert_eq!((world.sim(0).calls(), answer.header("location")), (1, None));
+        }
+    }
+    assert_eq!((trap.calls(), trap.accepted_connections()), (0, 0));
+}
+
 /// C089: a key is compared and nothing else: whatever is wrong with it, the refusal is the same.
 #[tokio::test]
 async fn a_wrong_key_is_refused_in_one_shape() {
