@@ -165,6 +165,18 @@ for (const [name, provider] of Object.entries(PROVIDERS)) {
     assert.equal((await line.counts())[0], 3);
   });
 
+  // C028: before the first word, and in a pause after it.
+  onLine(`${name}: heartbeats are nothing to it`, { keepalive: "300ms", first_token: "800ms" }, async (line) => {
+    await line.primary.set(scripts.ROLE_ONLY);
+    await line.standby.set({ ...scripts.answer(TEXT), fault: { pause: { after: 3, for_ms: 900 } } });
+    const { errors, result } = await failing({ ...ONCE, model: provider.model(line) });
+    assert.deepEqual(errors, []);
+    assert.equal(await result.text, TEXT);
+    assert.equal((await result.response).headers["x-pointsman-early"], "true");
+    assert.match(line.relay.answers, /^: ping$/m);
+    assert.deepEqual(await line.counts(), [1, 1, 1]);
+  });
+
   onLine(`${name}: an error after a heartbeat is one error`, { keepalive: "300ms", first_token: "800ms" }, async (line) => {
     await line.primary.set(scripts.ROLE_ONLY);
     await line.standby.set(provider.overloaded());

@@ -127,7 +127,7 @@ onLine("after the first word a plain loop over the events throws too", async (li
   assert.ok(kinds.includes("content_block_delta") && !kinds.includes("message_stop"));
 });
 
-// Heartbeats
+// Heartbeats (C028)
 
 onLine("heartbeats before a slow first word are skipped, and failover is still possible", { keepalive: "300ms", first_token: "800ms" }, async (line) => {
   await line.primary.set(scripts.ROLE_ONLY);

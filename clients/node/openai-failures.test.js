@@ -156,7 +156,7 @@ onLine("a half sent tool call is never completed by another, nor run", async (li
   assert.deepEqual(await line.counts(), [1, 1, 0]);
 });
 
-// Heartbeats
+// Heartbeats (C028)
 
 onLine("heartbeats before a slow first word are skipped, and failover is still possible", { keepalive: "1s", first_token: "1500ms" }, async (line) => {
   await line.primary.set(scripts.ROLE_ONLY);
