@@ -20,8 +20,12 @@ const ANSWER: usize = 4096;
 /// If what a tap says contradicts itself, the grammar or what can be gathered, or if an event that is passed on
 /// is not read back.
 pub fn check(dialect: Dialect, input: &[u8]) {
-    if let Err(bad) = check_answer(dialect, input) {
-        assert!(!bad.to_string().is_empty());
+    match check_answer(dialect, input) {
+        Err(bad) => assert!(!bad.to_string().is_empty()),
+        Ok(facts) => {
+            let input = input.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(input);
+            facts.amended.iter().for_each(|amended| same_but_for_its_words(dialect, input, amended));
+        }
     }
     let events = events(input);
     let mut tap = StreamTap::new(dialect);
@@ -30,6 +34,9 @@ pub fn check(dialect: Dialect, input: &[u8]) {
         let before = (tap.output_chars(), tap.malformed(), tap.done(), tap.tool_calls_seen());
         let fact = tap.event(event.event.as_deref(), &event.data);
         agrees(&tap, &fact, before);
+        if let Some(amended) = &fact.amended {
+            same_but_for_its_words(dialect, &event.data, amended);
+        }
         facts.push(fact);
         passed_on(dialect, event);
     }
@@ -66,6 +73,23 @@ fn agrees(tap: &StreamTap, fact: &ChunkFacts, before: (u64, u64, bool, bool)) {
     if let ChunkKind::Error(error) = &fact.kind {
         classified(error);
     }
+}
+
+/// What was put right is the same JSON but for the name of the stream and the reasons of its ends, and something of these
+/// is another.
+fn same_but_for_its_words(dialect: Dialect, sent: &[u8], amended: &[u8]) {
+    assert!(dialect == Dialect::Chat, "Messages needs nothing put right");
+    let read = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("what was put right is JSON");
+    let (mut sent, mut amended) = (read(sent), read(amended));
+    assert_ne!(sent, amended);
+    for value in [&mut sent, &mut amended] {
+        let object = value.as_object_mut().expect("an object");
+        object.retain(|key, _| !["id", "created", "model"].contains(&key.as_str()));
+        for choice in object.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten() {
+            choice.as_object_mut().and_then(|choice| choice.remove("finish_reason"));
+        }
+    }
+    assert_eq!(sent, amended);
 }
 
 fn classified(error: &UpstreamError) {

@@ -4,7 +4,7 @@
 
 pub(super) mod steady;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{Usage, is_failure};
@@ -15,11 +15,11 @@ use steady::{Name, rewritten};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "given")]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "given")]
     created: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "given")]
     model: Option<&'a RawValue>,
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
@@ -29,6 +29,11 @@ struct Chunk<'a> {
     x_groq: Option<Groq<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+}
+
+/// A member as it stands there, `null` too.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
 #[derive(Deserialize)]

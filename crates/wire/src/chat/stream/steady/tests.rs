@@ -1,6 +1,7 @@
 //! Chunks that need a word changed, and that nothing else of them is.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::chat::{StreamDecoder, check_completion};
@@ -92,4 +93,80 @@ fn a_plain_answer_that_calls_tools_ends_by_them() {
     assert_eq!(amended(&answer(calls, "length")), None);
     assert_eq!(amended(&answer(json!([]), "stop")), None);
     assert_eq!(amended(&answer(Value::Null, "stop")), None);
+}
+
+/// Members of a chunk that name it, some of them nothing, and some missing.
+fn name() -> impl Strategy<Value = Value> {
+    let word = |words: &'static [&'static str]| prop_oneof![2 => Just(Value::Null), 6 => prop::sample::select(words).prop_map(Value::from)];
+    (word(&["c", "d", ""]), prop::sample::select(&[0, 1, 2][..]), word(&["m", ""]), 0..8_u8).prop_map(
+        |(id, created, model, given)| {
+            let mut object = json!({});
+            for (bit, key, value) in [(1, "id", id), (2, "created", created.into()), (4, "model", model)] {
+                if given & bit != 0 {
+                    object[key] = value;
+                }
+            }
+            object
+        },
+    )
+}
+
+/// Choices that may call a tool and may end, in any order.
+fn choices() -> impl Strategy<Value = Value> {
+    let reasons = [Value::Null, "stop".into(), "length".into(), "tool_calls".into()];
+    let choice = (0..3_u64, any::<bool>(), prop::sample::select(reasons.to_vec()));
+    let choice = choice.prop_map(|(index, calls, reason)| {
+        let delta =
+            if calls { json!({"tool_calls": [{"index": 0}]}) } else { json!({"content": "\"stop\""}) };
+        json!({"delta": delta, "finish_reason": reason, "index": index})
+    });
+    prop::collection::vec(choice, 0..3).prop_map(Value::from)
+}
+
+/// The same said once more, on values: what came first that says something holds, and who called a tool ends by it.
+fn put_right(chunks: &[Value]) -> Vec<Value> {
+    let mut names = json!({});
+    let mut called = Vec::new();
+    let steady = |chunk: &Value| {
+        let mut chunk = chunk.clone();
+        for key in ["id", "created", "model"] {
+            let Some(said) = chunk.get(key).cloned() else { continue };
+            let says = said != Value::Null && said != json!("") && said != json!(0);
+            if names[key].is_null() && says {
+                names[key] = said;
+            } else if !names[key].is_null() {
+                chunk[key] = names[key].clone();
+            }
+        }
+        for choice in chunk["choices"].as_array_mut().unwrap() {
+            if choice["delta"]["tool_calls"].is_array() {
+                called.push(choice["index"].clone());
+            }
+        }
+        for choice in chunk["choices"].as_array_mut().unwrap() {
+            if choice["finish_reason"] == "stop" && called.contains(&choice["index"]) {
+                choice["finish_reason"] = json!("tool_calls");
+            }
+        }
+        chunk
+    };
+    chunks.iter().map(steady).collect()
+}
+
+proptest! {
+    #[test]
+    fn any_stream_is_put_right_as_the_rule_says(parts in prop::collection::vec((name(), choices()), 1..8)) {
+        let chunks: Vec<Value> = parts
+            .into_iter()
+            .map(|(mut chunk, choices)| {
+                chunk["choices"] = choices;
+                chunk
+            })
+            .collect();
+        let data: Vec<String> = chunks.iter().map(Value::to_string).collect();
+        let data: Vec<&str> = data.iter().map(String::as_str).collect();
+        let got = through(StreamDecoder::new(), &data);
+        let got: Vec<Value> = got.iter().map(|data| serde_json::from_str(data).unwrap()).collect();
+        prop_assert_eq!(got, put_right(&chunks));
+    }
 }
