@@ -84,6 +84,46 @@ async fn a_client_that_sends_nothing_of_its_body_is_told_so() {
     }
 }
 
+/// Sends one byte after the other, so far apart, until this comes back or the connection is closed; how long that took.
+async fn trickles(client: TcpStream, byte: u8, every: Duration, until: &str) -> Duration {
+    let begun = Instant::now();
+    let (mut from, mut to) = client.into_split();
+    let sending = async {
+        loop {
+            sleep(every).await;
+            if to.write_all(&[byte]).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let reading = async {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(until) || until.is_empty() {
+            if from.read_buf(&mut seen).await.is_ok_and(|count| count == 0) {
+                break;
+            }
+        }
+        String::from_utf8(seen).unwrap()
+    };
+    tokio::select! {
+        () = sending => unreachable!(),
+        text = reading => assert!(text.contains(until), "{text}"),
+    }
+    begun.elapsed()
+}
+
+/// C086: a limit of the whole holds, whatever comes in between.
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_headers_or_body_trickle_is_let_go() {
+    let slowly = Duration::from_secs(10);
+    let headers = client("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ").await;
+    let took = trickles(headers, b'x', slowly, "").await;
+    assert!(in_time(took, HEADERS_WITHIN), "{took:?}");
+    let body = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n{";
+    let took = trickles(client(body).await, b' ', slowly, "request_timeout").await;
+    assert!(in_time(took, Duration::from_secs(300)), "{took:?}");
+}
+
 /// Load balancers keep their connections for 60 s: the gateway must not be the one who closes first.
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_outlives_those_of_load_balancers_and_is_closed_in_time() {
