@@ -6,3 +6,4 @@ pub mod failure;
 pub mod framing;
 pub mod request;
 pub mod stream;
+pub mod translation;

@@ -26,6 +26,7 @@ pub(crate) fn governance(layer: &Layer, models: usize) -> Governance {
         health: HealthPolicy { breaker: breaker(layer), cooldown: cooldown(layer) },
         requires: requires(layer),
         on_model_mismatch: layer.words.on_model_mismatch.unwrap_or_default(),
+        on_loss: layer.words.on_loss.unwrap_or_default(),
     }
 }
 

@@ -296,11 +296,12 @@ macro_rules! governed {
             nested("breaker", &BREAKER, "The short circuit breaker."),
             nested("cooldown", &COOLDOWN, "The long penalty of a target that keeps failing."),
             key("on_model_mismatch", Kind::Choice(&["disclose", "reject"]), "The provider answered with another model; default disclose."),
+            key("on_loss", Kind::Choice(&["disclose", "reject"]), "Something of a request is lost in its target's dialect; default disclose."),
         ]
     };
 }
 
-const NOT_BUILT_IN_ROUTES: &[&str] = &["quality_gates", "canary", "on_loss", "on_unpriced"];
+const NOT_BUILT_IN_ROUTES: &[&str] = &["quality_gates", "canary", "on_unpriced"];
 
 static ROUTE: Section = Section {
     name: "a route",

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pointsman_core::policy::{
-    CooldownCount, GatherPolicy, MicroUsd, OnMismatch, OnPolicy, Profile, Reserve, RetryOrder, Strategy,
-    TimeOverrides,
+    CooldownCount, GatherPolicy, MicroUsd, OnLoss, OnMismatch, OnPolicy, Profile, Reserve, RetryOrder,
+    Strategy, TimeOverrides,
 };
 use pointsman_core::target::StructuredOutput;
 
@@ -32,7 +32,7 @@ macro_rules! layer {
     };
 }
 
-layer!(Words { profile: Profile, strategy: Strategy, on_model_mismatch: OnMismatch });
+layer!(Words { profile: Profile, strategy: Strategy, on_model_mismatch: OnMismatch, on_loss: OnLoss });
 layer!(BudgetLayer {
     deadline: Duration,
     stream: Duration,
@@ -165,10 +165,12 @@ fn words(fields: &Fields<'_>, report: &mut Report) -> Words {
     ];
     let profile = fields.get("profile").and_then(|field| field.choice(&profiles, &["background"], report));
     let mismatches = [("disclose", OnMismatch::Disclose), ("reject", OnMismatch::Reject)];
+    let losses = [("disclose", OnLoss::Disclose), ("reject", OnLoss::Reject)];
     Words {
         profile,
         strategy: fields.choice("strategy", &Strategy::NAMES, report),
         on_model_mismatch: fields.choice("on_model_mismatch", &mismatches, report),
+        on_loss: fields.choice("on_loss", &losses, report),
     }
 }
 

@@ -91,7 +91,10 @@ impl fmt::Display for Exclusion {
                 write!(f, "the route requires {what}, which the model is not known to have")
             }
             Self::Dialect(dialect) => {
-                write!(f, "it does not speak the request's dialect, {dialect}, and nothing is translated")
+                write!(
+                    f,
+                    "it does not speak the request's dialect, {dialect}, nor one that it is translated into"
+                )
             }
             Self::ContextWindow { estimate, window } => {
                 write!(f, "the prompt is about {estimate} tokens, its window {window}")

@@ -468,6 +468,16 @@ pub struct StreamPolicy {
     pub gather: GatherPolicy,
 }
 
+/// What to do where a request loses something on its way into a target's dialect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// Say so, and go on.
+    #[default]
+    Disclose,
+    /// Do not send it there.
+    Reject,
+}
+
 /// What to do about something that the client should know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMismatch {

@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::policy::{
-    Budget, HealthPolicy, OnMismatch, Profile, RetryPolicy, Strategy, StreamPolicy, SubstitutionPolicy,
-    TimeOverrides,
+    Budget, HealthPolicy, OnLoss, OnMismatch, Profile, RetryPolicy, Strategy, StreamPolicy,
+    SubstitutionPolicy, TimeOverrides,
 };
 
 /// A target's place in its [`Catalog`].
@@ -154,6 +154,8 @@ pub struct Governance {
     pub requires: Contract,
     /// The provider answered with another model than asked.
     pub on_model_mismatch: OnMismatch,
+    /// The request loses something on its way into another dialect.
+    pub on_loss: OnLoss,
 }
 
 /// A versioned name that clients put in `model`.

@@ -89,6 +89,8 @@ pub(crate) struct Provenance {
     pub(crate) substituted: bool,
     pub(crate) reason: Option<String>,
     pub(crate) upstream_request_id: Option<String>,
+    /// What the request lost in translation, in words.
+    pub(crate) losses: Option<String>,
     /// The stream was opened before it was known who answers.
     pub(crate) early: bool,
 }
@@ -109,6 +111,7 @@ impl Provenance {
         }
         set(headers, "x-pointsman-action", self.action);
         set(headers, "x-pointsman-substituted", self.substituted.then_some("true"));
+        set(headers, "x-pointsman-loss", self.losses.as_deref());
         set(headers, "x-pointsman-upstream-request-id", self.upstream_request_id.as_deref());
         if expose == Expose::Minimal {
             return;
@@ -128,6 +131,9 @@ impl Provenance {
             "action": self.action,
             "substituted": self.substituted,
         });
+        if let (Some(object), Some(losses)) = (object.as_object_mut(), &self.losses) {
+            object.insert("loss".into(), losses.as_str().into());
+        }
         if let Some(object) = object.as_object_mut().filter(|_| full) {
             object.insert("target".into(), self.target.clone().into());
             object.insert("model".into(), self.model.clone().into());

@@ -13,10 +13,10 @@ use pointsman_upstream::{
 };
 use pointsman_wire::chat::BadCompletion;
 use pointsman_wire::classify::{Classified, classify, classify_error};
-use pointsman_wire::dialect::{StreamTap, check_answer};
+use pointsman_wire::dialect::{Dialect, StreamTap, check_answer};
 use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
 use pointsman_wire::guidance::rate_headroom;
-use pointsman_wire::passthrough::{Edits, ProviderField, render};
+use pointsman_wire::passthrough::{Edits, ProviderField};
 use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,6 +25,7 @@ use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
 use crate::guard::HOP_HEADER;
 use crate::reading::{self, Live, Reading};
 use crate::snapshot::{Auth, Upstream, credential_header};
+use crate::translation;
 use crate::verdict::{self, HeaderLookup, Struck};
 
 /// A plain answer is read up to this size, in bytes.
@@ -63,6 +64,7 @@ pub(crate) async fn run(exchange: &mut Exchange, attempt: &Attempt) -> AttemptEn
     exchange.notes.push(AttemptNote::default());
     // What an earlier attempt reported says nothing of this one.
     (exchange.usage, exchange.model_mismatch) = (None, None);
+    (exchange.translation, exchange.losses) = (None, None);
     let started = Instant::now();
     match call(exchange, attempt, started).await {
         Ok(end) => end,
@@ -78,7 +80,8 @@ async fn call(
     let snapshot = exchange.snapshot.clone();
     let upstream = snapshot.upstream(attempt.target).ok_or_else(|| verdict::broken("the target is gone"))?;
     let way = way(exchange, upstream);
-    let request = prepare(exchange, attempt, upstream, way)?;
+    let spoken = translation::spoken(exchange, attempt);
+    let request = prepare(exchange, attempt, upstream, way, spoken)?;
     let client = exchange.worker.client(&exchange.app, &upstream.ca_file);
     let client = client.ok_or_else(|| verdict::broken("there is no client for this target"))?;
     let limits = &attempt.limits;
@@ -108,7 +111,7 @@ async fn call(
         Way::Plain => plain(exchange, attempt, response, started).await?,
         Way::Gather | Way::Stream => {
             let envelope = &exchange.inbound.envelope;
-            let tap = StreamTap::new(envelope.dialect()).with_named_tool(envelope.needs().named_tool);
+            let tap = StreamTap::new(spoken).with_named_tool(envelope.needs().named_tool);
             let reading = Reading::new(tap, attempt, response, started);
             reading::until_released(exchange, attempt, reading, way).await?
         }
@@ -132,12 +135,12 @@ fn way(exchange: &Exchange, upstream: &Upstream) -> Way {
 }
 
 fn prepare(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     attempt: &Attempt,
     upstream: &Upstream,
     way: Way,
+    spoken: Dialect,
 ) -> Result<Request, AttemptFailure> {
-    let inbound = &exchange.inbound;
     let streams = way != Way::Plain;
     let provider = upstream.provider;
     let edits = Edits {
@@ -149,13 +152,13 @@ fn prepare(
         provider: if provider.takes_preferences { ProviderField::Keep } else { ProviderField::Strip },
         max_tokens_name: provider.max_tokens_name,
     };
-    let path = upstream.path(inbound.envelope.dialect(), &attempt.upstream_model);
+    let path = upstream.path(spoken, &attempt.upstream_model);
     Ok(Request {
         origin: upstream.origin.clone(),
         method: Method::POST,
         path_and_query: path.ok_or_else(|| verdict::broken("the target's URL cannot be made"))?,
-        headers: upstream_headers(exchange, upstream, streams)?,
-        body: render(&inbound.body, &inbound.envelope, &edits),
+        headers: upstream_headers(exchange, upstream, streams, spoken)?,
+        body: translation::body(exchange, attempt, spoken, &edits)?,
         http: upstream.http,
         replay_on_stale: exchange.controller.request().replay_safe,
     })
@@ -167,13 +170,15 @@ fn upstream_headers(
     exchange: &Exchange,
     upstream: &Upstream,
     streams: bool,
+    spoken: Dialect,
 ) -> Result<HeaderMap, AttemptFailure> {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let accept = if streams { "text/event-stream" } else { "application/json" };
     headers.insert(http::header::ACCEPT, HeaderValue::from_static(accept));
-    let dialect = exchange.inbound.envelope.dialect();
-    for name in dialect.forwarded_headers() {
+    let asked = exchange.inbound.envelope.dialect();
+    // What a client says to its own dialect's providers is not said to others.
+    for name in asked.forwarded_headers().iter().filter(|_| asked == spoken) {
         let name = HeaderName::from_static(name);
         for value in exchange.inbound.headers.get_all(&name) {
             headers.append(name.clone(), value.clone());
@@ -204,7 +209,7 @@ fn upstream_headers(
 
 /// Keeps the provider's id of the call, and its word on how much of the rate limit is left.
 fn note_headers(exchange: &mut Exchange, attempt: &Attempt, headers: &HeaderMap) {
-    let names = exchange.inbound.envelope.dialect().upstream_request_ids();
+    let names = exchange.spoken().upstream_request_ids();
     let id = names.iter().find_map(|name| headers.get(*name)?.to_str().ok());
     if let (Some(id), Some(note)) = (id.filter(|id| id.len() <= 256), exchange.notes.last_mut()) {
         note.upstream_request_id = Some(id.to_owned());
@@ -330,7 +335,7 @@ pub(crate) fn answered(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<AttemptEnd, AttemptFailure> {
-    let facts = check_answer(exchange.inbound.envelope.dialect(), &body).map_err(|bad| match bad {
+    let facts = check_answer(exchange.spoken(), &body).map_err(|bad| match bad {
         BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
         bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
     })?;
@@ -341,6 +346,7 @@ pub(crate) fn answered(
     if let Some(model) = facts.model {
         verdict::check_model(exchange, attempt, &model)?;
     }
+    let body = exchange.in_clients_dialect(body)?;
     exchange.commit(None);
     Ok(AttemptEnd::Whole(Whole { headers, body }))
 }

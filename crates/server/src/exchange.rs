@@ -13,6 +13,7 @@ use pointsman_core::plan::Planner;
 use pointsman_core::request::Request;
 use pointsman_core::time::Instant;
 use pointsman_wire::chat::Usage;
+use pointsman_wire::dialect::Dialect;
 use pointsman_wire::envelope::Envelope;
 use pointsman_wire::error::{UpstreamError, mask_credentials};
 use secrecy::SecretString;
@@ -25,6 +26,7 @@ use crate::limits::{Claim, InFlight};
 use crate::record;
 use crate::run::Worker;
 use crate::snapshot::Snapshot;
+use crate::translation::Translation;
 
 mod told;
 
@@ -72,6 +74,10 @@ pub(crate) struct Exchange {
     pub(crate) notes: Vec<AttemptNote>,
     pub(crate) usage: Option<Usage>,
     pub(crate) model_mismatch: Option<String>,
+    /// How the answer of the present attempt is translated, if its target speaks another dialect than the client.
+    pub(crate) translation: Option<Translation>,
+    /// What the present attempt's request lost in translation, in words.
+    pub(crate) losses: Option<String>,
     pub(crate) malformed: u64,
     pub(crate) first_token: Option<Instant>,
     pub(crate) early: bool,
@@ -106,6 +112,8 @@ impl Exchange {
             notes: Vec::new(),
             usage: None,
             model_mismatch: None,
+            translation: None,
+            losses: None,
             malformed: 0,
             first_token: None,
             early: false,
@@ -178,6 +186,19 @@ impl Exchange {
         self.controller.request().models.get(choice).map_or("", |m| m.model.as_str())
     }
 
+    /// The dialect of the present attempt's answer.
+    pub(crate) fn spoken(&self) -> Dialect {
+        self.translation.as_ref().map_or_else(|| self.inbound.envelope.dialect(), Translation::spoken)
+    }
+
+    /// A whole answer of the present attempt in the client's dialect.
+    pub(crate) fn in_clients_dialect(&self, body: Bytes) -> Result<Bytes, AttemptFailure> {
+        match &self.translation {
+            Some(translation) => translation.answer(&body),
+            None => Ok(body),
+        }
+    }
+
     /// Who answered, and how it came about.
     pub(crate) fn provenance(&self) -> Provenance {
         let attempts = self.controller.attempts();
@@ -195,6 +216,7 @@ impl Exchange {
             substituted,
             reason: self.reason(),
             upstream_request_id: self.notes.last().and_then(|n| n.upstream_request_id.clone()),
+            losses: self.losses.clone(),
             early: false,
         }
     }

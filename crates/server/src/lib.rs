@@ -29,6 +29,7 @@ mod reload;
 mod run;
 mod snapshot;
 mod switches;
+mod translation;
 mod verdict;
 
 pub use admin::{ExplainError, Explanation, FallbackView, FirstDecision, HealthView, Resolution, TargetRow};

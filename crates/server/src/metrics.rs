@@ -69,6 +69,7 @@ pub struct Metrics {
     cost: Family<Tokens, Counter<f64, AtomicU64>>,
     unpriced: Family<Target, Counter>,
     malformed: Family<Target, Counter>,
+    losses: Family<Target, Counter>,
     unknown: Family<Target, Counter>,
     limit_rejections: Family<Scope, Counter>,
     reloads: Family<Outcome, Counter>,
@@ -112,6 +113,7 @@ impl Default for Metrics {
             cost: Family::default(),
             unpriced: Family::default(),
             malformed: Family::default(),
+            losses: Family::default(),
             unknown: Family::default(),
             limit_rejections: Family::default(),
             reloads: Family::default(),
@@ -156,6 +158,7 @@ impl Metrics {
         r.register("tokens", "Tokens of answers", self.tokens.clone());
         r.register("cost_usd", "Cost of answers by the prices that are known", self.cost.clone());
         r.register("unpriced_requests", "Answers whose price is unknown", self.unpriced.clone());
+        r.register("losses", "What requests lost in translation", self.losses.clone());
         r.register("malformed_events", "Stream events dropped as unreadable", self.malformed.clone());
         r.register("unknown_failures", "Failures of unknown kind", self.unknown.clone());
         r.register("limit_rejections", "Requests refused by a limit", self.limit_rejections.clone());
@@ -194,6 +197,13 @@ impl Metrics {
     pub(crate) fn malformed(&self, target: &str, events: u64) {
         if events > 0 {
             self.malformed.get_or_create(&Target { target: target.into() }).inc_by(events);
+        }
+    }
+
+    /// What a request to a target lost in translation.
+    pub(crate) fn losses(&self, target: &str, losses: usize) {
+        if losses > 0 {
+            self.losses.get_or_create(&Target { target: target.into() }).inc_by(losses as u64);
         }
     }
 

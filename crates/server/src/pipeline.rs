@@ -303,7 +303,7 @@ fn finish(mut exchange: Box<Exchange>, released: Released) -> Response<ClientBod
         }
         Released::Live(live) => {
             let provenance = exchange.provenance();
-            let (dialect, upstream_headers) = (live.tap.dialect(), live.headers.clone());
+            let (dialect, upstream_headers) = (exchange.inbound.envelope.dialect(), live.headers.clone());
             let mut response = event_stream(streamed(Relay::new(exchange, live), Relay::next));
             copy_rate_limits(dialect, &upstream_headers, response.headers_mut());
             provenance.write(response.headers_mut(), expose);

@@ -218,6 +218,7 @@ pub(crate) async fn until_released(
     exchange.usage = reading.tap.usage().copied();
     if let Some(gather) = gather {
         let body = gather.finish().map_err(|e| gathered_badly(exchange, &reading, e))?;
+        let body = exchange.in_clients_dialect(body)?;
         commit(exchange, &reading);
         return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, body }));
     }
@@ -286,7 +287,9 @@ fn take(
     }
     exchange.reached(Phase::Preamble, None);
     reading.tokens += u64::from(facts.output_tokens_estimate);
-    let usage_unasked = facts.usage_only && !exchange.inbound.envelope.include_usage();
+    // Who translates needs it, whoever asked for it.
+    let unasked = !exchange.inbound.envelope.include_usage() && exchange.translation.is_none();
+    let usage_unasked = facts.usage_only && unasked;
     match gather {
         Some(gather) => {
             gather

@@ -10,12 +10,14 @@ use pointsman_core::controller::{Command, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_wire::dialect::{ChunkKind, Dialect};
 use pointsman_wire::sse::SseEvent;
+use pointsman_wire::translate::StreamTranslator;
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::attempt::in_band;
 use crate::exchange::{AttemptFailure, Exchange};
 use crate::reading::Live;
+use crate::translation::Translation;
 use crate::verdict::{self, Struck};
 
 /// A client that took nothing for this long may itself be why the upstream broke the stream.
@@ -33,6 +35,8 @@ pub(crate) struct Relay {
     // Boxed: the relay is moved with each event.
     exchange: Box<Exchange>,
     live: Box<Live>,
+    /// Makes the client's dialect of the target's, where they differ.
+    translator: Option<StreamTranslator>,
     state: State,
     /// When the client took the last frame.
     yielded: Option<Instant>,
@@ -64,12 +68,13 @@ enum Read {
 }
 
 impl Relay {
-    pub(crate) fn new(exchange: Box<Exchange>, live: Box<Live>) -> Self {
+    pub(crate) fn new(mut exchange: Box<Exchange>, live: Box<Live>) -> Self {
         exchange.app.metrics.stream_opened();
         let keepalive = exchange.snapshot.config.server.keepalive;
         Self {
             timer: Box::pin(sleep_until(Instant::now() + keepalive)),
             hard_stop: Box::pin(exchange.app.hard_stop.clone().cancelled_owned()),
+            translator: exchange.translation.take().map(Translation::into_stream),
             exchange,
             live,
             state: State::Held,
@@ -107,14 +112,12 @@ impl Relay {
             let expose = self.exchange.snapshot.config.server.expose;
             self.exchange.provenance().json(expose).to_string()
         });
-        let dialect = self.dialect();
-        let mut disclosure = disclosure.as_deref();
-        for event in std::mem::take(&mut self.live.held) {
-            let disclosed = disclosure.and_then(|pointsman| dialect.disclosed(&event.data, pointsman));
-            if disclosed.is_some() {
-                disclosure = None;
-            }
-            dialect.write_event(&mut out, event.event.as_deref(), disclosed.as_ref().unwrap_or(&event.data));
+        let held = std::mem::take(&mut self.live.held);
+        if let Some(translator) = &mut self.translator {
+            translator.disclose(disclosure);
+            held.iter().for_each(|event| translator.event(&event.data, &mut out));
+        } else {
+            self.write_held(&held, disclosure.as_deref(), &mut out);
         }
         self.state = State::Reading;
         if self.live.ended {
@@ -124,6 +127,17 @@ impl Relay {
             self.take_events(&mut out);
         }
         Some(out.freeze())
+    }
+
+    fn write_held(&self, held: &[SseEvent], mut disclosure: Option<&str>, out: &mut BytesMut) {
+        let dialect = self.dialect();
+        for event in held {
+            let disclosed = disclosure.and_then(|pointsman| dialect.disclosed(&event.data, pointsman));
+            if disclosed.is_some() {
+                disclosure = None;
+            }
+            dialect.write_event(out, event.event.as_deref(), disclosed.as_ref().unwrap_or(&event.data));
+        }
     }
 
     async fn read_on(&mut self) -> Option<Bytes> {
@@ -223,7 +237,7 @@ impl Relay {
         let facts = self.live.tap.event(event.event.as_deref(), &event.data);
         match facts.kind {
             // Where the end is an event with data, it is the provider's own; vLLM may send `[DONE]` there too.
-            ChunkKind::Done if dialect == Dialect::Messages && event.data.trim_ascii().starts_with(b"{") => {
+            ChunkKind::Done if self.ends_with_data(event) => {
                 dialect.write_event(out, event.event.as_deref(), &event.data);
                 self.finished();
             }
@@ -235,6 +249,11 @@ impl Relay {
             ChunkKind::Malformed => {
                 let words = "an event cannot be read, and what it said may matter";
                 self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
+            }
+            _ if self.translator.is_some() => {
+                if let Some(translator) = &mut self.translator {
+                    translator.event(&event.data, out);
+                }
             }
             _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
             _ => {
@@ -250,8 +269,15 @@ impl Relay {
         expendable && self.exchange.controller.request().needs.structured_output.is_none()
     }
 
+    /// Whether this end is an event that reaches the client as it is.
+    fn ends_with_data(&self, event: &SseEvent) -> bool {
+        let data = event.data.trim_ascii().starts_with(b"{");
+        self.translator.is_none() && self.dialect() == Dialect::Messages && data
+    }
+
+    /// The client's dialect.
     fn dialect(&self) -> Dialect {
-        self.live.tap.dialect()
+        self.exchange.inbound.envelope.dialect()
     }
 
     /// The upstream's stream ended.
@@ -279,7 +305,10 @@ impl Relay {
     }
 
     fn finish(&mut self, out: &mut BytesMut) {
-        out.extend_from_slice(self.dialect().end_event());
+        match &mut self.translator {
+            Some(translator) => translator.end(out),
+            None => out.extend_from_slice(self.dialect().end_event()),
+        }
         self.finished();
     }
 

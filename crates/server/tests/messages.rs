@@ -24,3 +24,5 @@ mod support;
 mod table;
 #[path = "messages/through.rs"]
 mod through;
+#[path = "messages/translated.rs"]
+mod translated;

@@ -377,7 +377,6 @@ fn later_releases_words_are_refused_by_name() {
     refuses_in_target("dialect: responses", "f.yaml:5:14: `targets.t.dialect: responses` is not built yet");
     refuses_in_target("dialect: gemini", "f.yaml:5:14: `targets.t.dialect: gemini` is not built yet");
     refuses_in_route("profile: background", "f.yaml:5:14: `routes.r.profile: background` is not built yet");
-    refuses_in_route("on_loss: reject", "f.yaml:5:5: `routes.r.on_loss` is not built yet; remove it");
     refuses_in_route("on_unpriced: deny", "f.yaml:5:5: `routes.r.on_unpriced` is not built yet; remove it");
     refuses_line("defaults: { canary: {} }", "f.yaml:2:13: `defaults.canary` is not built yet; remove it");
     for provider in ["gemini", "vertex", "bedrock"] {

@@ -12,8 +12,7 @@ pub(super) fn exclusion(
     model: Option<&Model>,
     catalog: &Catalog,
 ) -> Option<Exclusion> {
-    let speaks = target.dialects.is_empty() || target.dialects.iter().any(|d| d == request.dialect);
-    (!speaks)
+    (!speaks(request, target))
         .then_some(Exclusion::Dialect(request.dialect))
         .or_else(|| by_preference(&request.preferences, target, model))
         .or_else(|| (choice > 0 && !may_substitute(request)).then_some(Exclusion::SubstitutionNotAllowed))
@@ -25,6 +24,18 @@ pub(super) fn exclusion(
         .or_else(|| by_needs(&request.needs, model, request.preferences.require_parameters))
         .or_else(|| by_price(request, choice, model, catalog))
         .or_else(|| by_window(&request.needs, model))
+}
+
+/// Dialects between which requests and answers are translated.
+const TRANSLATED: [&str; 2] = ["chat", "messages"];
+
+fn speaks(request: &Request, target: &Target) -> bool {
+    let translated = TRANSLATED.contains(&request.dialect);
+    target.dialects.is_empty()
+        || target
+            .dialects
+            .iter()
+            .any(|d| d == request.dialect || translated && TRANSLATED.contains(&d.as_str()))
 }
 
 fn names(list: &[alloc::string::String], target: &Target) -> bool {

@@ -7,6 +7,7 @@ use crate::chat::{EventReader as ChatReader, EventWriter as ChatWriter};
 use crate::dialect::Dialect;
 use crate::ir::{Event, Opening};
 use crate::messages::{EventReader as MessagesReader, EventWriter as MessagesWriter};
+use crate::sse::write_event;
 
 #[derive(Debug)]
 enum Reader {
@@ -20,6 +21,25 @@ enum Writer {
     Messages(MessagesWriter),
 }
 
+/// Where a writer's events go.
+#[derive(Debug)]
+pub(crate) struct Sink<'s> {
+    pub(crate) out: &'s mut BytesMut,
+    to: Dialect,
+    disclosure: &'s mut Option<String>,
+}
+
+impl Sink<'_> {
+    /// Appends one event.
+    pub(crate) fn event(&mut self, name: Option<&[u8]>, data: &[u8]) {
+        let disclosed = self.disclosure.as_deref().and_then(|json| self.to.disclosed(data, json));
+        if disclosed.is_some() {
+            *self.disclosure = None;
+        }
+        write_event(self.out, name, disclosed.as_deref().unwrap_or(data));
+    }
+}
+
 /// The state of one stream that is being translated.
 ///
 /// It looks at events that the tap ([`crate::dialect::StreamTap`]) found good: errors, and what cannot be read, are the
@@ -28,8 +48,10 @@ enum Writer {
 pub struct StreamTranslator {
     reader: Reader,
     writer: Writer,
+    to: Dialect,
     names: Names,
     events: Vec<Event>,
+    disclosure: Option<String>,
 }
 
 /// How a stream is to be written.
@@ -53,7 +75,12 @@ impl StreamTranslator {
             Dialect::Chat => Writer::Chat(ChatWriter::new(manner)),
             Dialect::Messages => Writer::Messages(MessagesWriter::default()),
         };
-        Self { reader, writer, names, events: Vec::new() }
+        Self { reader, writer, to, names, events: Vec::new(), disclosure: None }
+    }
+
+    /// Adds a `pointsman` object of this JSON to the first event that can carry one.
+    pub fn disclose(&mut self, pointsman_json: Option<String>) {
+        self.disclosure = pointsman_json;
     }
 
     /// Takes one event of the provider, and appends what the client is told.
@@ -75,6 +102,7 @@ impl StreamTranslator {
     }
 
     fn write(&mut self, out: &mut BytesMut) {
+        let mut sink = Sink { out, to: self.to, disclosure: &mut self.disclosure };
         for mut event in self.events.drain(..) {
             if let Event::Open { opening: Opening::ToolCall { name, .. }, .. } = &mut event {
                 let original = self.names.original(name);
@@ -83,8 +111,8 @@ impl StreamTranslator {
                 }
             }
             match &mut self.writer {
-                Writer::Chat(writer) => writer.write(&event, out),
-                Writer::Messages(writer) => writer.write(event, out),
+                Writer::Chat(writer) => writer.write(&event, &mut sink),
+                Writer::Messages(writer) => writer.write(event, &mut sink),
             }
         }
     }

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use bytes::BytesMut;
 use serde::Serialize;
 
 use super::super::done_event;
 use super::super::reply::{OutUsage, reason};
 use crate::chat::Usage;
 use crate::ir::{Event, Opening, Piece};
-use crate::sse::write_event;
-use crate::translate::Manner;
+use crate::translate::{Manner, Sink};
 
 /// Writes the events of one stream.
 #[derive(Debug)]
@@ -78,7 +76,7 @@ impl EventWriter {
     }
 
     /// Appends what this event says.
-    pub(crate) fn write(&mut self, event: &Event, out: &mut BytesMut) {
+    pub(crate) fn write(&mut self, event: &Event, out: &mut Sink<'_>) {
         match event {
             Event::Start { id, model } => {
                 self.id.clone_from(id);
@@ -100,7 +98,7 @@ impl EventWriter {
         }
     }
 
-    fn piece(&mut self, index: usize, piece: &Piece, out: &mut BytesMut) {
+    fn piece(&mut self, index: usize, piece: &Piece, out: &mut Sink<'_>) {
         match piece {
             Piece::Text(text) => self.delta(Delta { content: Some(text), ..Delta::default() }, out),
             Piece::Reasoning(text) => {
@@ -119,33 +117,33 @@ impl EventWriter {
     }
 
     /// A call without arguments has an empty object of them: clients parse what they got.
-    fn close(&mut self, index: usize, out: &mut BytesMut) {
+    fn close(&mut self, index: usize, out: &mut Sink<'_>) {
         if let Some((place, false)) = self.calls.get(&index).copied() {
             let function = Function { name: None, arguments: "{}" };
             self.call(Call { index: place, id: None, kind: None, function }, out);
         }
     }
 
-    fn call(&self, call: Call<'_>, out: &mut BytesMut) {
+    fn call(&self, call: Call<'_>, out: &mut Sink<'_>) {
         self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
     }
 
-    fn delta(&self, delta: Delta<'_>, out: &mut BytesMut) {
+    fn delta(&self, delta: Delta<'_>, out: &mut Sink<'_>) {
         self.chunk(delta, None, out);
     }
 
-    fn chunk(&self, delta: Delta<'_>, finish_reason: Option<&'static str>, out: &mut BytesMut) {
+    fn chunk(&self, delta: Delta<'_>, finish_reason: Option<&'static str>, out: &mut Sink<'_>) {
         self.send(&[Choice { index: 0, delta, finish_reason }], None, out);
     }
 
-    fn end(&self, out: &mut BytesMut) {
+    fn end(&self, out: &mut Sink<'_>) {
         if let Some(usage) = self.usage.filter(|_| self.manner.include_usage) {
             self.send(&[], Some(usage.into()), out);
         }
-        out.extend_from_slice(done_event());
+        out.out.extend_from_slice(done_event());
     }
 
-    fn send(&self, choices: &[Choice<'_>], usage: Option<OutUsage>, out: &mut BytesMut) {
+    fn send(&self, choices: &[Choice<'_>], usage: Option<OutUsage>, out: &mut Sink<'_>) {
         let chunk = Chunk {
             id: &self.id,
             object: "chat.completion.chunk",
@@ -156,7 +154,7 @@ impl EventWriter {
         };
         // Texts and numbers are always JSON.
         if let Ok(json) = serde_json::to_vec(&chunk) {
-            write_event(out, None, &json);
+            out.event(None, &json);
         }
     }
 }

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
-use bytes::BytesMut;
 use serde::Serialize;
 
 use super::super::reply::{OutUsage, message_id, reason};
 use crate::chat::Usage;
 use crate::ir::{Event, Opening, Piece, Stop};
-use crate::sse::write_event;
+use crate::translate::Sink;
 
 /// Writes the events of one stream. Blocks come one after the other here: what belongs to a block while another is open waits
 /// until that one is closed.
@@ -90,7 +89,7 @@ struct End<'a> {
 
 impl EventWriter {
     /// Appends what this event says.
-    pub(crate) fn write(&mut self, event: Event, out: &mut BytesMut) {
+    pub(crate) fn write(&mut self, event: Event, out: &mut Sink<'_>) {
         if self.must_wait(&event) {
             self.waiting.push_back(event);
             return;
@@ -113,7 +112,7 @@ impl EventWriter {
         current != *index
     }
 
-    fn tell(&mut self, event: &Event, out: &mut BytesMut) {
+    fn tell(&mut self, event: &Event, out: &mut Sink<'_>) {
         match event {
             Event::Start { id, model } => send(
                 &Out::MessageStart {
@@ -144,7 +143,7 @@ impl EventWriter {
         }
     }
 
-    fn open(&mut self, index: usize, opening: &Opening, out: &mut BytesMut) {
+    fn open(&mut self, index: usize, opening: &Opening, out: &mut Sink<'_>) {
         let place = self.written.len();
         self.written.insert(index, place);
         self.current = Some(index);
@@ -156,7 +155,7 @@ impl EventWriter {
         send(&Out::ContentBlockStart { index: place, content_block }, out);
     }
 
-    fn delta(&self, index: usize, piece: &Piece, out: &mut BytesMut) {
+    fn delta(&self, index: usize, piece: &Piece, out: &mut Sink<'_>) {
         let Some(index) = self.written.get(&index).copied() else { return };
         let delta = match piece {
             Piece::Text(text) => Delta::Text { text },
@@ -168,7 +167,7 @@ impl EventWriter {
         send(&Out::ContentBlockDelta { index, delta }, out);
     }
 
-    fn end(&mut self, out: &mut BytesMut) {
+    fn end(&mut self, out: &mut Sink<'_>) {
         let stop = self.stop.take().unwrap_or(Stop::End);
         let (stop_reason, stop_sequence) = reason(&stop);
         let usage = self.usage.map(OutUsage::from).unwrap_or_default();
@@ -177,9 +176,9 @@ impl EventWriter {
     }
 }
 
-fn send(event: &Out<'_>, out: &mut BytesMut) {
+fn send(event: &Out<'_>, out: &mut Sink<'_>) {
     // Texts and numbers are always JSON.
     if let Ok(json) = serde_json::to_vec(event) {
-        write_event(out, Some(event.name()), &json);
+        out.event(Some(event.name()), &json);
     }
 }

@@ -1,0 +1,81 @@
+//! Translation: whatever a client or a provider says, it is translated, refused or unreadable, and what comes out is
+//! well-formed.
+
+use bytes::{Bytes, BytesMut};
+use pointsman_wire::dialect::{Dialect, StreamTap};
+use pointsman_wire::grammar::MessagesGrammar;
+use pointsman_wire::sse::SseDecoder;
+use pointsman_wire::translate::{Destination, Manner, Names, StreamTranslator, answer, request};
+
+const MANNER: Manner = Manner { created_s: 1_700_000_000, include_usage: true };
+
+/// Takes the first byte for the direction and for what comes: a request, a plain answer or a stream.
+pub fn check(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let (from, to) = if first & 1 == 0 {
+        (Dialect::Chat, Dialect::Messages)
+    } else {
+        (Dialect::Messages, Dialect::Chat)
+    };
+    match (first >> 1) % 3 {
+        0 => asked(rest, from, to, first & 8 == 8),
+        1 => answered(rest, from, to),
+        _ => streamed(rest, from, to),
+    }
+}
+
+fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
+    for model in ["claude-sonnet-4-5", "claude-opus-5-5", "gpt-4o"] {
+        let destination = Destination {
+            model,
+            stream,
+            include_usage: stream,
+            max_output: None,
+            reasons: stream,
+            max_tokens_name: None,
+        };
+        let Ok(written) = request(body, from, to, &destination) else { continue };
+        let sent: serde_json::Value = serde_json::from_slice(&written.body).expect("what is sent is JSON");
+        assert_eq!(sent["model"], model, "the request cannot choose the model");
+        assert_eq!(sent["stream"], stream, "nor whether it streams");
+        let again = request(body, from, to, &destination).expect("it was translated before");
+        assert_eq!(again.body, written.body, "the same each time");
+        // What is sent is a request of its dialect: it can be read again.
+        let back = request(&written.body, to, from, &destination);
+        assert!(!matches!(back, Err(pointsman_wire::translate::Refused::Unreadable(_))), "{back:?}");
+    }
+}
+
+fn answered(body: &[u8], from: Dialect, to: Dialect) {
+    if let Ok(said) = answer(body, from, to, &Names::default(), 0) {
+        let _: serde_json::Value = serde_json::from_slice(&said).expect("what is said is JSON");
+    }
+}
+
+/// Whatever a provider sends, the stream in the other dialect keeps its grammar.
+fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
+    let mut decoder = SseDecoder::new(1 << 20);
+    decoder.push(Bytes::copy_from_slice(stream));
+    let mut translator = StreamTranslator::new(from, to, Names::default(), MANNER);
+    let mut out = BytesMut::new();
+    while let Ok(Some(event)) = decoder.next_event() {
+        translator.event(&event.data, &mut out);
+    }
+    translator.end(&mut out);
+    let mut written = SseDecoder::new(1 << 24);
+    written.push(out.freeze());
+    let mut tap = StreamTap::new(to);
+    let mut grammar = MessagesGrammar::new();
+    let mut events = 0;
+    while let Ok(Some(event)) = written.next_event() {
+        events += 1;
+        tap.event(event.event.as_deref(), &event.data);
+        if to == Dialect::Messages {
+            grammar.event(event.event.as_deref(), &event.data).expect("the grammar of Messages");
+        }
+    }
+    assert_eq!(tap.malformed(), 0, "each event can be read");
+    if events > 0 {
+        assert!(tap.done(), "it comes to its end");
+    }
+}
