@@ -186,12 +186,6 @@ def test_a_model_that_the_key_may_not_use_is_a_permission_error(line: Line) -> N
     assert (line.messages, line.standby.calls) == (1, 0)
 
 
-def test_a_model_of_another_dialect_is_refused_with_the_reason(line: Line) -> None:
-    with pytest.raises(anthropic.BadRequestError, match="messages"):
-        create(line, model=MODEL)
-    assert (line.messages, line.primary.calls, line.standby.calls) == (1, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("first", "second", "raised", "status", "kind"),
     [
