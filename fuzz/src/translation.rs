@@ -59,7 +59,9 @@ fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
     let mut translator = StreamTranslator::new(from, to, Names::default(), MANNER);
     let mut out = BytesMut::new();
     while let Ok(Some(event)) = decoder.next_event() {
-        translator.event(&event.data, &mut out);
+        if translator.event(&event.data, &mut out).is_err() {
+            return;
+        }
     }
     translator.end(&mut out);
     let mut written = SseDecoder::new(1 << 24);

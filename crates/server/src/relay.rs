@@ -112,14 +112,17 @@ impl Relay {
             let expose = self.exchange.snapshot.config.server.expose;
             self.exchange.provenance().json(expose).to_string()
         });
+        self.state = State::Reading;
         let held = std::mem::take(&mut self.live.held);
         if let Some(translator) = &mut self.translator {
             translator.disclose(disclosure);
-            held.iter().for_each(|event| translator.event(&event.data, &mut out));
+            held.iter().for_each(|event| self.translate(event, &mut out));
         } else {
             self.write_held(&held, disclosure.as_deref(), &mut out);
         }
-        self.state = State::Reading;
+        if !matches!(self.state, State::Reading) {
+            return Some(out.freeze());
+        }
         if self.live.ended {
             self.at_the_end(&mut out);
         } else {
@@ -127,6 +130,15 @@ impl Relay {
             self.take_events(&mut out);
         }
         Some(out.freeze())
+    }
+
+    /// Writes an event in the client's dialect.
+    fn translate(&mut self, event: &SseEvent, out: &mut BytesMut) {
+        if let Some(translator) = &mut self.translator
+            && let Err(error) = translator.event(&event.data, out)
+        {
+            self.break_off(verdict::bad_response(&error.to_string(), Phase::Committed, false), out);
+        }
     }
 
     fn write_held(&self, held: &[SseEvent], mut disclosure: Option<&str>, out: &mut BytesMut) {
@@ -250,11 +262,7 @@ impl Relay {
                 let words = "an event cannot be read, and what it said may matter";
                 self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
             }
-            _ if self.translator.is_some() => {
-                if let Some(translator) = &mut self.translator {
-                    translator.event(&event.data, out);
-                }
-            }
+            _ if self.translator.is_some() => self.translate(event, out),
             _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
             _ => {
                 let data = facts.amended.as_ref().unwrap_or(&event.data);

@@ -16,7 +16,7 @@ use crate::{chat, messages};
 
 pub use names::Names;
 pub(crate) use stream::Sink;
-pub use stream::{Manner, StreamTranslator};
+pub use stream::{Manner, StreamTranslator, TooMuchHeld};
 
 /// What a request is written for.
 #[derive(Debug, Clone, Copy)]

@@ -59,7 +59,7 @@ fn translated(from: Dialect, stream: &[u8]) -> Vec<u8> {
     let mut translator = StreamTranslator::new(from, other(from), Names::default(), MANNER);
     let mut out = BytesMut::new();
     for event in events(stream) {
-        translator.event(&event.data, &mut out);
+        translator.event(&event.data, &mut out).unwrap();
     }
     translator.end(&mut out);
     out.to_vec()
@@ -237,6 +237,24 @@ fn a_plain_message_as_an_answer_of_chat() {
     );
 }
 
+/// One call that never ends while another goes on: what waits for its turn is bounded.
+#[test]
+fn calls_that_are_mixed_without_end_are_given_up() {
+    let fragment = |index: usize, id: Option<&str>, text: &str| {
+        let call =
+            json!({"index": index, "id": id, "function": {"name": id.map(|_| "f"), "arguments": text}});
+        json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+            .to_string()
+    };
+    let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, Names::default(), MANNER);
+    let mut out = BytesMut::new();
+    translator.event(fragment(0, Some("a"), "{\"x\": \"").as_bytes(), &mut out).unwrap();
+    translator.event(fragment(1, Some("b"), "{\"y\": \"").as_bytes(), &mut out).unwrap();
+    let more = fragment(1, None, &"z".repeat(1 << 20));
+    let given_up = (0..9).find(|_| translator.event(more.as_bytes(), &mut out).is_err());
+    assert!(given_up.is_some_and(|after| after >= 7), "eight MiB are kept: {given_up:?}");
+}
+
 /// A tool whose name the provider does not take is called by its own name in the answer.
 #[test]
 fn a_renamed_tool_is_called_by_its_own_name() {
@@ -266,7 +284,7 @@ fn a_renamed_tool_is_called_by_its_own_name() {
     let chunk = json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": short, "arguments": "{}"}}]}}]});
     let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, written.names, MANNER);
     let mut out = BytesMut::new();
-    translator.event(chunk.to_string().as_bytes(), &mut out);
+    translator.event(chunk.to_string().as_bytes(), &mut out).unwrap();
     let told = meaning(&out);
     assert_eq!(told[1].1["content_block"]["name"], long);
 }

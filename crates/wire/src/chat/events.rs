@@ -72,6 +72,11 @@ impl EventReader {
         }
     }
 
+    /// How much came of calls that have no name yet, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.calls.iter().map(|call| call.early.len()).sum()
+    }
+
     /// Nothing more comes.
     pub(crate) fn end(&mut self, events: &mut Vec<Event>) {
         if self.ended || !self.started {

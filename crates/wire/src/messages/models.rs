@@ -77,6 +77,13 @@ static FAMILIES: &[Family] = &[
     Family { word: "claude-2", thinking: Thinking::Never, formats: false, max_output: 4_096, ..CLASSIC },
 ];
 
+impl Family {
+    /// Whether it is one of the table.
+    pub(crate) fn is_known(self) -> bool {
+        !self.word.is_empty()
+    }
+}
+
 /// A server that only speaks the dialect: it takes what it knows and leaves the rest, and how much its model gives out is not
 /// known.
 const OTHER: Family = Family { max_output: 8_192, ..CLASSIC };

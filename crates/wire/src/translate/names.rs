@@ -56,6 +56,14 @@ impl Names {
         Cow::Owned(format!("call_{:016x}{:016x}", fingerprint(id), fingerprint(&format!("{id}#"))))
     }
 
+    /// Who asks: a short name as it is; a long one, of which providers take no more, by its fingerprint.
+    pub(crate) fn user<'n>(&self, user: &'n str) -> Cow<'n, str> {
+        if user.len() <= MAX_ID {
+            return Cow::Borrowed(user);
+        }
+        Cow::Owned(format!("user_{:016x}{:016x}", fingerprint(user), fingerprint(&format!("{user}#"))))
+    }
+
     /// Gives an answer the client's names.
     pub(crate) fn restore(&self, answer: &mut Answer<'_>) {
         for block in &mut answer.blocks {

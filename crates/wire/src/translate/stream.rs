@@ -9,6 +9,14 @@ use crate::ir::{Event, Opening};
 use crate::messages::{EventReader as MessagesReader, EventWriter as MessagesWriter};
 use crate::sse::write_event;
 
+/// What cannot be told yet may be so large, in bytes.
+const MAX_HELD: usize = 8 * 1024 * 1024;
+
+/// The provider mixes its tool calls so that more would have to be held back than is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more had to be held back in translation than is kept")]
+pub struct TooMuchHeld;
+
 #[derive(Debug)]
 enum Reader {
     Chat(ChatReader),
@@ -84,12 +92,18 @@ impl StreamTranslator {
     }
 
     /// Takes one event of the provider, and appends what the client is told.
-    pub fn event(&mut self, data: &[u8], out: &mut BytesMut) {
+    ///
+    /// # Errors
+    /// [`TooMuchHeld`]; the stream is then of no use.
+    pub fn event(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), TooMuchHeld> {
         match &mut self.reader {
             Reader::Chat(reader) => reader.read(data, &mut self.events),
             Reader::Messages(reader) => reader.read(data, &mut self.events),
         }
         self.write(out);
+        let early = if let Reader::Chat(reader) = &self.reader { reader.held() } else { 0 };
+        let waiting = if let Writer::Messages(writer) = &self.writer { writer.held() } else { 0 };
+        if early + waiting > MAX_HELD { Err(TooMuchHeld) } else { Ok(()) }
     }
 
     /// The provider's stream has ended well: appends what is left to tell, and the end.

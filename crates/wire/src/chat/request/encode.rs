@@ -43,7 +43,7 @@ struct Body<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'r str>,
+    user: Option<Cow<'r, str>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -199,7 +199,7 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         stop: &request.stop,
         response_format: request.format.as_ref().map(response_format),
         reasoning_effort: writer.effort(request, to),
-        user: request.user.as_deref(),
+        user: request.user.as_deref().map(|user| writer.names.user(user)),
         stream: to.stream,
         stream_options: (to.stream && to.include_usage).then_some(StreamOptions { include_usage: true }),
     };

@@ -18,6 +18,8 @@ pub(crate) struct EventWriter {
     written: BTreeMap<usize, usize>,
     current: Option<usize>,
     waiting: VecDeque<Event>,
+    /// How much text waits, in bytes.
+    held: usize,
     stop: Option<Stop>,
     usage: Option<Usage>,
 }
@@ -91,16 +93,23 @@ impl EventWriter {
     /// Appends what this event says.
     pub(crate) fn write(&mut self, event: Event, out: &mut Sink<'_>) {
         if self.must_wait(&event) {
+            self.held += size(&event);
             self.waiting.push_back(event);
             return;
         }
         self.tell(&event, out);
         if matches!(event, Event::Close { .. }) {
             // What waited may go on, until it too must wait.
+            self.held = 0;
             for event in std::mem::take(&mut self.waiting) {
                 self.write(event, out);
             }
         }
+    }
+
+    /// How much text waits, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.held
     }
 
     fn must_wait(&self, event: &Event) -> bool {
@@ -174,6 +183,18 @@ impl EventWriter {
         send(&Out::MessageDelta { delta: End { stop_reason, stop_sequence }, usage }, out);
         send(&Out::MessageStop, out);
     }
+}
+
+fn size(event: &Event) -> usize {
+    let text = match event {
+        Event::Delta {
+            piece:
+                Piece::Arguments(text) | Piece::Reasoning(text) | Piece::Signature(text) | Piece::Text(text),
+            ..
+        } => text.len(),
+        _ => 0,
+    };
+    text + size_of::<Event>()
 }
 
 fn send(event: &Out<'_>, out: &mut Sink<'_>) {

@@ -379,7 +379,13 @@ impl<'r> Writer<'r> {
                 most
             }
             Some(asked) => asked.max(1),
-            None => most,
+            None => {
+                if to.max_output.is_none() && !family.is_known() {
+                    self.losses
+                        .changed(request.places.max_output, "how much the model gives out is not known");
+                }
+                most
+            }
         }
     }
 
