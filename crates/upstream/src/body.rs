@@ -96,6 +96,18 @@ impl Body {
     }
 }
 
+impl Drop for Body {
+    fn drop(&mut self) {
+        // Whoever gives up a stream after a long silence may have waited for a peer that vanished: no new stream may
+        // meet the same. If it was only slow, that costs a handshake.
+        if let (Some(_), Some(Lease::H2(lease))) = (&self.incoming, &self.lease)
+            && lease.is_silent()
+        {
+            lease.evict();
+        }
+    }
+}
+
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").field("ended", &self.incoming.is_none()).finish_non_exhaustive()

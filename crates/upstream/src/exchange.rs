@@ -81,6 +81,9 @@ async fn on_http1(
             Err(Failed { error, again })
         }
         Err(kind) => {
+            if reused && outgoing.meter.read() == read_before {
+                lease.doubt_those_idle_since_before(outgoing.started);
+            }
             let phase = phase(kind != TransportErrorKind::HeadersTimeout && outgoing.nothing_left());
             Err(TransportError::new(phase, kind).on_reused(reused).into())
         }

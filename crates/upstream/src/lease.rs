@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::DropGuard;
 
 use crate::connect::{Http1Parts, Http2Parts};
@@ -21,6 +21,9 @@ use crate::upload::Upload;
 
 /// How long a connection whose answer is read may take to finish sending its request before it is given up.
 const SETTLE_FOR: Duration = Duration::from_secs(1);
+
+/// A connection on which nothing came for so long may be dead without a sign when a stream on it is given up.
+const SILENT_FOR: Duration = Duration::from_secs(1);
 
 type TrySent = Result<http::Response<Incoming>, TrySendError<http::Request<Upload>>>;
 
@@ -156,6 +159,14 @@ impl H1Lease {
         self.single.sender.try_send_request(request)
     }
 
+    /// Nothing came on this connection, which was kept, since `moment`: those that have been idle since before it may have
+    /// vanished as well (a middlebox forgot them), and no other request shall wait to find out.
+    pub(crate) fn doubt_those_idle_since_before(&self, moment: Instant) {
+        if let Some(pool) = self.home.pool.upgrade() {
+            pool.forget_idle_since_before(&self.home.key, moment);
+        }
+    }
+
     /// Gives the connection back after an answer that was read to its end.
     pub(crate) fn release(self) {
         let Self { mut single, home, .. } = self;
@@ -272,6 +283,11 @@ impl H2Lease {
     /// A response head came.
     pub(crate) fn answered(&self) {
         self.shared.answered.store(true, Ordering::Release);
+    }
+
+    /// Nothing at all has come on the connection for a while.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.shared.meter.last_read().elapsed() >= SILENT_FOR
     }
 
     /// Gives the connection no new streams. It closes with its last one.

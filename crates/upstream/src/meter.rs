@@ -50,6 +50,7 @@ pub(crate) struct Meter {
     /// The socket refused the last write.
     blocked: AtomicBool,
     wrote_at: Stamp,
+    read_at: Stamp,
     changed: Notify,
 }
 
@@ -62,6 +63,7 @@ impl Meter {
             drained: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             wrote_at: Stamp::now(),
+            read_at: Stamp::now(),
             changed: Notify::new(),
         }
     }
@@ -88,6 +90,10 @@ impl Meter {
 
     pub(crate) fn last_write(&self) -> Instant {
         self.wrote_at.last()
+    }
+
+    pub(crate) fn last_read(&self) -> Instant {
+        self.read_at.last()
     }
 
     /// Waits for the next flush or drain. One waiter: the only exchange of an HTTP/1.1 connection, or the handshake.
@@ -127,6 +133,7 @@ impl AsyncRead for HttpSide {
         let count = buf.filled().len().saturating_sub(before);
         if count > 0 {
             self.meter.read.fetch_add(count as u64, Ordering::AcqRel);
+            self.meter.read_at.touch();
         } else if self.meter.drained() < self.meter.read() || polled.is_ready() {
             self.meter.drained.store(self.meter.read(), Ordering::Release);
             self.meter.changed.notify_one();

@@ -233,6 +233,13 @@ impl Pool {
         self.keep_swept();
     }
 
+    /// Closes the HTTP/1.1 connections that have been idle since before this moment.
+    pub(crate) fn forget_idle_since_before(&self, key: &Key, moment: Instant) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.idle.retain(|idle| idle.since >= moment);
+        }
+    }
+
     /// Forgets an HTTP/2 connection that must not be used again, and starts the clock of an idle one.
     pub(crate) fn stream_ended(self: &Arc<Self>, key: &Key, shared: &Arc<Shared>) {
         if !shared.is_usable() {

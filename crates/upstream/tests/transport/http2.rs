@@ -418,6 +418,28 @@ async fn a_connection_on_which_the_headers_limit_struck_gets_no_new_streams_but_
     eventually("the evicted one is closed", || client.stats().open == 1).await;
 }
 
+/// Its peer may have vanished: nobody hears of that on an HTTP/2 connection.
+#[tokio::test]
+async fn a_connection_on_which_a_stream_was_given_up_after_a_long_silence_gets_no_new_streams() {
+    let server = Server::start(|number, stream| async move {
+        let mut frames = Frames::accept(stream, None).await;
+        if number > 0 {
+            return frames.serve_ok().await;
+        }
+        let first = frames.next_request().await.unwrap();
+        frames.respond_head(first).await;
+        while frames.read().await.is_some() {}
+    })
+    .await;
+    let client = client();
+    let mut given_up = client.send(h2(&server.origin(), "x"), &limits()).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(1_200), given_up.body.chunk()).await.is_err());
+    drop(given_up);
+    assert_eq!(text(client.send(h2(&server.origin(), "x"), &limits()).await).await, "ok");
+    assert_eq!(server.connections(), 2);
+    eventually("the silent one is closed", || client.stats().open == 1).await;
+}
+
 /// Whether the client cancels `stream`.
 async fn saw_reset(frames: &mut Frames<TcpStream>, stream: u32) -> bool {
     while let Some(frame) = frames.read().await {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pointsman_upstream::{
-    Client, ClientConfig, Origin, PoolStats, Request, Response, TransportError, TransportErrorKind as Kind,
-    TransportPhase as Phase,
+    Client, ClientConfig, Origin, PoolStats, Request, Response, SendLimits, TransportError,
+    TransportErrorKind as Kind, TransportPhase as Phase,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -218,6 +218,57 @@ async fn after_one_stale_connection_the_next_try_is_on_a_new_one_and_not_on_anot
     let response = client.send(replayable(&server.origin()), &limits()).await;
     assert_eq!(text(response).await, "ok");
     assert_eq!(server.connections(), 4);
+}
+
+/// As when a middlebox has forgotten them all: one request waits in vain, and the next is on a new connection.
+#[tokio::test]
+async fn after_one_connection_that_vanished_no_other_idle_one_is_tried() {
+    let server = Server::start(|number, mut stream| async move {
+        if number < 3 {
+            read_request(&mut stream).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            stream.write_all(b"ok").await.unwrap();
+            return until_gone(&mut stream).await;
+        }
+        serve_ok(stream).await;
+    })
+    .await;
+    let client = client();
+    open_at_once(&client, &server.origin(), 3).await;
+    eventually("three are idle", || client.stats().idle == 3).await;
+    let short = SendLimits { headers: Some(Duration::from_millis(200)), ..limits() };
+    let error = client.send(post(&server.origin(), "x"), &short).await.unwrap_err();
+    assert_eq!(error.kind, Kind::HeadersTimeout);
+    eventually("the others are closed", || client.stats().open == 0).await;
+    assert_eq!(text(client.send(post(&server.origin(), "x"), &short).await).await, "ok");
+    assert_eq!(server.connections(), 4);
+}
+
+/// Slow is not gone: what was answered in the meantime is kept.
+#[tokio::test]
+async fn a_connection_that_served_while_another_kept_silent_stays() {
+    let server = Server::start(|number, mut stream| async move {
+        serve_one(&mut stream).await;
+        match number {
+            0 => until_gone(&mut stream).await,
+            _ => serve_ok(stream).await,
+        }
+    })
+    .await;
+    let (client, origin) = (client(), server.origin());
+    warm(&client, &origin).await;
+    let short = SendLimits { headers: Some(Duration::from_millis(300)), ..limits() };
+    let waiting = tokio::spawn({
+        let (client, request) = (client.clone(), post(&origin, "x"));
+        async move { client.send(request, &short).await }
+    });
+    eventually("it waits", || client.stats().requests == 1).await;
+    warm(&client, &origin).await;
+    assert_eq!(waiting.await.unwrap().unwrap_err().kind, Kind::HeadersTimeout);
+    eventually("only the silent one is closed", || client.stats().open == 1).await;
+    warm(&client, &origin).await;
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test]
