@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -40,6 +41,10 @@ const SMALLEST_BUFFER: usize = 8 * 1024;
 /// silent for as long as it likes.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// The same by TCP, for whoever waits for an answer by HTTP/1.1.
+const PROBED_AFTER: Duration = Duration::from_secs(30);
+const PROBED_EVERY: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
 const MAX_STREAMS: u32 = 256;
 const MAX_HEADERS: usize = 128;
 /// Until so many bytes came it may be unclear which version of HTTP is spoken: HTTP/2 begins with them (RFC 9113, section
@@ -56,13 +61,13 @@ pub(crate) async fn serve(
     hosts: Arc<Hosts>,
     stages: Stages,
 ) {
-    let stream = match TcpStream::from_std(stream).and_then(|s| s.set_nodelay(true).map(|()| s)) {
-        Ok(stream) => stream,
-        Err(error) => return tracing::debug!(%error, "a connection was gone before it was served"),
-    };
     let (max_header, stalled_after) = {
         let snapshot = app.snapshot.load();
         (snapshot.config.server.max_header, snapshot.config.catalog.defaults.budget.limits.write)
+    };
+    let stream = match TcpStream::from_std(stream).and_then(|s| tune(&s, stalled_after).map(|()| s)) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "a connection was gone before it was served"),
     };
     let stalls = Stalls::new(stalled_after);
     let two = CancellationToken::new();
@@ -99,6 +104,20 @@ pub(crate) async fn serve(
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
     }
+}
+
+/// A machine that lost its power or its network says no goodbye. While something is on its way to it, it counts as gone
+/// once nothing was acknowledged for `stalled_after`, as one that takes nothing; while a request waits in silence, once
+/// it answers no probe. Its upstream call then ends with it.
+fn tune(stream: &TcpStream, stalled_after: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive =
+        TcpKeepalive::new().with_time(PROBED_AFTER).with_interval(PROBED_EVERY).with_retries(PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(stalled_after))?;
+    Ok(())
 }
 
 /// When a connection ends after what it is doing. HTTP/2 can say so while the drain's delay lasts, so that clients turn

@@ -38,6 +38,20 @@ fn in_time(took: Duration, limit: Duration) -> bool {
     (limit..limit + Duration::from_secs(1)).contains(&took)
 }
 
+/// What the kernel then does takes real time: that its timers are set is all that can be seen here.
+#[tokio::test]
+async fn a_client_is_probed_while_it_waits_in_silence() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let socket = SockRef::from(&stream);
+    assert!(!socket.keepalive().unwrap());
+    tune(&stream, Duration::from_secs(7)).unwrap();
+    assert!(socket.keepalive().unwrap());
+    let times = (socket.tcp_keepalive_time().unwrap(), socket.tcp_keepalive_interval().unwrap());
+    assert_eq!(times, (PROBED_AFTER, PROBED_EVERY));
+    assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
+}
+
 /// C086.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_finish_its_headers_is_let_go() {
