@@ -245,8 +245,14 @@ fn transport(error: TransportError, limits: &AttemptLimits, headers: Limit) -> A
         TransportErrorKind::Protocol if phase > Phase::NotSent => (FailureKind::BadResponse, true),
         _ => (FailureKind::Connect, true),
     };
-    let failed =
-        Failed { kind, phase, status: None, retry_after: None, lost: phase > Phase::NotSent, excused: !own };
+    let failed = Failed {
+        kind,
+        phase,
+        status: None,
+        retry_after: None,
+        lost: phase > Phase::NotSent,
+        excused: !own || error.told,
+    };
     AttemptFailure { failed, error: None, detail: error.to_string() }
 }
 
@@ -370,7 +376,7 @@ async fn read_whole(
                 bytes.extend_from_slice(&chunk);
             }
             Ok(Some(Err(error))) => {
-                return Err(verdict::bad_response(&error.to_string(), Phase::Headers, true));
+                return Err(verdict::cut(&error, Phase::Headers));
             }
             Err(_) => return Err(verdict::struck(which, limit, Phase::Headers)),
         }

@@ -113,7 +113,7 @@ impl Reading {
                 // The answer is complete: how its connection ends does not matter.
                 Ok(Some(Err(_))) | Err(_) if self.tap.finished() => self.ended = true,
                 Ok(Some(Err(error))) => {
-                    return Err(verdict::bad_response(&error.to_string(), self.phase(), true));
+                    return Err(verdict::cut(&error, self.phase()));
                 }
                 Ok(None) => {
                     self.ended = true;

@@ -200,7 +200,7 @@ impl Relay {
                         Read::Chunk
                     }
                     Some(Err(_)) if finished => Read::Ended,
-                    Some(Err(error)) => Read::Failed(verdict::bad_response(&error.to_string(), Phase::Committed, true)),
+                    Some(Err(error)) => Read::Failed(verdict::cut(&error, Phase::Committed)),
                     None => Read::Ended,
                 },
                 () = self.timer.as_mut() => {}

@@ -4,6 +4,7 @@ use http::HeaderMap;
 use pointsman_core::controller::{Attempt, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::policy::OnMismatch;
+use pointsman_upstream::TransportError;
 use pointsman_wire::classify::FailureClass;
 use pointsman_wire::guidance::Headers;
 
@@ -79,6 +80,13 @@ pub(crate) fn bad_response(detail: &str, phase: Phase, lost: bool) -> AttemptFai
         excused: false,
     };
     AttemptFailure { failed, error: None, detail: detail.to_owned() }
+}
+
+/// The connection broke within an answer.
+pub(crate) fn cut(error: &TransportError, phase: Phase) -> AttemptFailure {
+    let mut failure = bad_response(&error.to_string(), phase, true);
+    failure.failed.excused = error.told;
+    failure
 }
 
 /// There is no memory left for an answer: that is our trouble, not the target's.

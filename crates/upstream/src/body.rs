@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use crate::error::{TransportError, TransportPhase, exchange_kind};
+use crate::error::{TransportError, TransportPhase, exchange_kind, lost_connection};
 use crate::lease::Lease;
 
 /// The body of a response.
@@ -52,9 +52,12 @@ impl Body {
                 }
                 Some(Err(error)) => {
                     self.incoming = None;
-                    self.lease = None;
+                    let told = match self.lease.take() {
+                        Some(Lease::H2(lease)) => lost_connection(&error) && lease.tell_of_loss(),
+                        _ => false,
+                    };
                     let error = TransportError::new(TransportPhase::Headers, exchange_kind(&error));
-                    return Some(Err(error.on_reused(self.reused)));
+                    return Some(Err(error.on_reused(self.reused).already_told(told)));
                 }
                 None => {
                     self.release();

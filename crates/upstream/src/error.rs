@@ -13,6 +13,9 @@ pub struct TransportError {
     pub kind: TransportErrorKind,
     /// The connection had answered an earlier request, so that its loss may be no more than staleness.
     pub reused: bool,
+    /// It was lost with a shared connection, and another request has told of that loss: this is no second failure of the
+    /// upstream.
+    pub told: bool,
 }
 
 /// How far a request had got when it failed.
@@ -59,7 +62,7 @@ pub enum TransportErrorKind {
 
 impl TransportError {
     pub(crate) fn new(phase: TransportPhase, kind: TransportErrorKind) -> Self {
-        Self { phase, kind, reused: false }
+        Self { phase, kind, reused: false, told: false }
     }
 
     pub(crate) fn not_sent(kind: TransportErrorKind) -> Self {
@@ -68,6 +71,10 @@ impl TransportError {
 
     pub(crate) fn on_reused(self, reused: bool) -> Self {
         Self { reused, ..self }
+    }
+
+    pub(crate) fn already_told(self, told: bool) -> Self {
+        Self { told, ..self }
     }
 }
 

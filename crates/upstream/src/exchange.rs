@@ -134,7 +134,9 @@ fn http2_failure(lease: &H2Lease, refused: &TrySendError<http::Request<Upload>>,
         (true, false) if lost && is_loss(kind) => Again::Stale,
         _ => Again::No,
     };
-    Failed { error: TransportError::new(phase(unsent), kind).on_reused(reused), again }
+    let told = lost && lease.tell_of_loss();
+    let error = TransportError::new(phase(unsent), kind).on_reused(reused).already_told(told);
+    Failed { error, again }
 }
 
 fn is_loss(kind: TransportErrorKind) -> bool {

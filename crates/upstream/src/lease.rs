@@ -196,6 +196,8 @@ pub(crate) struct Shared {
     /// A response came on it, so that its loss may be staleness.
     answered: AtomicBool,
     evicted: AtomicBool,
+    /// A request has told of its loss.
+    loss_told: AtomicBool,
     idle_since: Stamp,
     _stop: DropGuard,
 }
@@ -213,6 +215,7 @@ impl Shared {
             streams: AtomicUsize::new(1),
             answered: AtomicBool::new(false),
             evicted: AtomicBool::new(false),
+            loss_told: AtomicBool::new(false),
             idle_since: Stamp::now(),
             _stop: stop,
         }
@@ -283,6 +286,11 @@ impl H2Lease {
     /// A response head came.
     pub(crate) fn answered(&self) {
         self.shared.answered.store(true, Ordering::Release);
+    }
+
+    /// Its connection is lost. Answers whether another of its requests has told so before.
+    pub(crate) fn tell_of_loss(&self) -> bool {
+        self.shared.loss_told.swap(true, Ordering::AcqRel)
     }
 
     /// Nothing at all has come on the connection for a while.

@@ -353,7 +353,7 @@ async fn a_request_and_an_error_show_no_credential_and_no_content() {
     request.path_and_query = "/v1?key=sk-secret".to_owned();
     let shown = format!("{request:?}");
     assert!(!shown.contains("sk-secret") && !shown.contains("my prompt"), "{shown}");
-    let error = TransportError { phase: Phase::NotSent, kind: Kind::Refused, reused: false };
+    let error = TransportError { phase: Phase::NotSent, kind: Kind::Refused, reused: false, told: false };
     let sentence = "the connection was refused, before anything of the request was sent or processed \
                     (on a new connection)";
     assert_eq!(error.to_string(), sentence);

@@ -23,10 +23,10 @@ use crate::support::*;
 const SHORT: Duration = Duration::from_millis(200);
 const SLACK: Duration = Duration::from_secs(5);
 
-type Sent = Result<Response, TransportError>;
+pub type Sent = Result<Response, TransportError>;
 
 /// By prior knowledge, in the clear.
-fn h2(origin: &Arc<Origin>, body: impl Into<bytes::Bytes>) -> Request {
+pub fn h2(origin: &Arc<Origin>, body: impl Into<bytes::Bytes>) -> Request {
     Request { http: HttpVersion::Http2, ..post(origin, body) }
 }
 
@@ -34,7 +34,7 @@ fn replayable(origin: &Arc<Origin>) -> Request {
     Request { replay_on_stale: true, ..h2(origin, "x") }
 }
 
-async fn text(response: Sent) -> String {
+pub async fn text(response: Sent) -> String {
     String::from_utf8(read_all(&mut response.unwrap().body).await.unwrap()).unwrap()
 }
 
@@ -161,7 +161,8 @@ async fn a_server_that_never_sends_settings_meets_the_connect_limit() {
     let limits = SendLimits { connect: SHORT, ..limits() };
     let started = Instant::now();
     let error = client.send(h2(&server.origin(), "x"), &limits).await.unwrap_err();
-    let expected = TransportError { phase: Phase::NotSent, kind: Kind::ConnectTimeout, reused: false };
+    let expected =
+        TransportError { phase: Phase::NotSent, kind: Kind::ConnectTimeout, reused: false, told: false };
     assert_eq!(error, expected);
     assert!(started.elapsed() < SHORT + SLACK);
     eventually("nothing is left", || client.stats() == PoolStats::default()).await;
@@ -176,7 +177,8 @@ async fn a_server_that_closes_or_answers_in_http1_fails_the_handshake() {
         })
         .await;
         let error = client().send(h2(&server.origin(), "x"), &limits()).await.unwrap_err();
-        let expected = TransportError { phase: Phase::NotSent, kind: Kind::Handshake, reused: false };
+        let expected =
+            TransportError { phase: Phase::NotSent, kind: Kind::Handshake, reused: false, told: false };
         assert_eq!(error, expected, "{answer:?}");
     }
 }
@@ -294,7 +296,10 @@ async fn a_server_that_refuses_every_stream_is_reported_as_not_having_processed_
     })
     .await;
     let error = client().send(h2(&server.origin(), "x"), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::NotSent, kind: Kind::Reset, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::NotSent, kind: Kind::Reset, reused: false, told: false }
+    );
     assert_eq!(refused.load(Ordering::SeqCst), 4, "the first try and three repetitions");
 }
 
@@ -312,7 +317,7 @@ async fn a_stream_reset_for_another_reason_may_have_been_processed_and_is_not_re
     let client = client();
     assert_eq!(text(client.send(h2(&server.origin(), "x"), &limits()).await).await, "ok");
     let error = client.send(replayable(&server.origin()), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Reset, reused: true });
+    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Reset, reused: true, told: false });
     assert_eq!(server.connections(), 1);
 }
 
@@ -408,7 +413,10 @@ async fn a_connection_on_which_the_headers_limit_struck_gets_no_new_streams_but_
     let mut old = client.send(h2(&server.origin(), "x"), &limits()).await.unwrap();
     let short = SendLimits { headers: Some(SHORT), ..limits() };
     let error = client.send(h2(&server.origin(), "x"), &short).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::HeadersTimeout, reused: true });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::Sent, kind: Kind::HeadersTimeout, reused: true, told: false }
+    );
     let new = client.send(h2(&server.origin(), "x"), &limits()).await.unwrap();
     assert!(!new.timing.reused);
     assert_eq!(server.connections(), 2);
@@ -416,28 +424,6 @@ async fn a_connection_on_which_the_headers_limit_struck_gets_no_new_streams_but_
     assert_eq!(read_all(&mut old.body).await.unwrap(), b"still here");
     assert_eq!(text(Ok(new)).await, "ok");
     eventually("the evicted one is closed", || client.stats().open == 1).await;
-}
-
-/// Its peer may have vanished: nobody hears of that on an HTTP/2 connection.
-#[tokio::test]
-async fn a_connection_on_which_a_stream_was_given_up_after_a_long_silence_gets_no_new_streams() {
-    let server = Server::start(|number, stream| async move {
-        let mut frames = Frames::accept(stream, None).await;
-        if number > 0 {
-            return frames.serve_ok().await;
-        }
-        let first = frames.next_request().await.unwrap();
-        frames.respond_head(first).await;
-        while frames.read().await.is_some() {}
-    })
-    .await;
-    let client = client();
-    let mut given_up = client.send(h2(&server.origin(), "x"), &limits()).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(1_200), given_up.body.chunk()).await.is_err());
-    drop(given_up);
-    assert_eq!(text(client.send(h2(&server.origin(), "x"), &limits()).await).await, "ok");
-    assert_eq!(server.connections(), 2);
-    eventually("the silent one is closed", || client.stats().open == 1).await;
 }
 
 /// Whether the client cancels `stream`.
@@ -515,7 +501,10 @@ async fn a_server_that_opens_no_window_stalls_the_write() {
     let client = client();
     let limits = SendLimits { write: SHORT, ..limits() };
     let error = client.send(h2(&server.origin(), vec![0; 1 << 20]), &limits).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false, told: false }
+    );
     eventually("nothing is left", || client.stats() == PoolStats::default()).await;
 }
 
@@ -540,7 +529,10 @@ async fn a_stalled_socket_under_a_small_request_stalls_its_write() {
     let _unread = soon("the large request arrives", rx.recv()).await.unwrap();
     let limits = SendLimits { write: SHORT, headers: None, connect: SOON };
     let error = client.send(h2(&server.origin(), "small"), &limits).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false, told: false }
+    );
     large.abort();
 }
 

@@ -200,7 +200,7 @@ async fn nothing_is_left_after_many_requests_that_end_in_every_way() {
 
 #[test]
 fn errors_name_the_phase_and_the_kind_in_one_sentence() {
-    let error = TransportError { phase: Phase::Headers, kind: Kind::Closed, reused: true };
+    let error = TransportError { phase: Phase::Headers, kind: Kind::Closed, reused: true, told: false };
     let sentence = "the upstream closed the connection early, in the middle of the response body (on a reused connection)";
     assert_eq!(error.to_string(), sentence);
     assert_eq!((error.phase.as_str(), error.kind.as_str()), ("headers", "closed"));

@@ -22,7 +22,7 @@ const SLACK: Duration = Duration::from_secs(5);
 const OTHER_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 fn not_sent(kind: Kind) -> TransportError {
-    TransportError { phase: Phase::NotSent, kind, reused: false }
+    TransportError { phase: Phase::NotSent, kind, reused: false, told: false }
 }
 
 /// A port where connecting never ends: the queue of connections to accept is full, so that SYNs are dropped.
@@ -114,7 +114,10 @@ async fn silence_after_the_request_ends_with_the_headers_limit_and_closes_the_so
     let limits = SendLimits { headers: Some(SHORT), ..limits() };
     let started = Instant::now();
     let error = client.send(post(&server.origin(), "x"), &limits).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::HeadersTimeout, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::Sent, kind: Kind::HeadersTimeout, reused: false, told: false }
+    );
     assert!(started.elapsed() >= SHORT && started.elapsed() < SHORT + SLACK);
     assert_eq!(soon("the server sees the end", rx.recv()).await, Some(true));
     assert_eq!(server.connections(), 1, "a limit is never a reason to repeat");
@@ -147,7 +150,10 @@ async fn a_server_that_reads_nothing_of_a_large_body_stalls_the_write() {
     let body = vec![b'a'; 50 * 1024 * 1024];
     let started = Instant::now();
     let error = client.send(post(&server.origin(), body), &limits).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false, told: false }
+    );
     assert!(started.elapsed() < SHORT + SLACK);
     eventually("nothing is left", || client.stats() == PoolStats::default()).await;
     let _unread = rx.recv().await.unwrap();

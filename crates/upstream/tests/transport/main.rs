@@ -7,6 +7,7 @@ mod http1;
 mod http2;
 mod isolation;
 mod limits;
+mod losses;
 mod proxy;
 mod stale;
 mod support;

@@ -207,7 +207,10 @@ async fn a_tunnel_that_the_proxy_refuses_is_a_handshake_error_and_nothing_was_se
     .await;
     let client = client_through(proxies(&[("HTTPS_PROXY", url(&proxy))]));
     let error = client.send(post(&origin("https://api.test"), "x"), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::NotSent, kind: Kind::Handshake, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::NotSent, kind: Kind::Handshake, reused: false, told: false }
+    );
     eventually("nothing is left", || client.stats() == PoolStats::default()).await;
 }
 
@@ -229,7 +232,10 @@ async fn a_proxy_where_nothing_listens_refuses_the_connection() {
     drop(listener);
     let client = client_through(proxies(&[("HTTP_PROXY", format!("http://{address}"))]));
     let error = client.send(post(&origin("http://api.test"), "x"), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::NotSent, kind: Kind::Refused, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::NotSent, kind: Kind::Refused, reused: false, told: false }
+    );
 }
 
 #[test]

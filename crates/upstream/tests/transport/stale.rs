@@ -127,7 +127,7 @@ async fn a_reused_connection_lost_before_the_answer_is_an_error_if_not_replay_sa
         let client = client();
         warm(&client, &server.origin()).await;
         let error = client.send(post(&server.origin(), "x"), &limits()).await.unwrap_err();
-        assert_eq!(error, TransportError { phase: Phase::Sent, kind, reused: true });
+        assert_eq!(error, TransportError { phase: Phase::Sent, kind, reused: true, told: false });
         assert_eq!(server.connections(), 1);
     }
 }
@@ -141,7 +141,7 @@ async fn a_new_connection_lost_before_the_answer_is_never_repeated() {
     .await;
     let client = client();
     let error = client.send(replayable(&server.origin()), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Reset, reused: false });
+    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Reset, reused: false, told: false });
     assert_eq!(server.connections(), 1);
     eventually("nothing is left", || client.stats() == PoolStats::default()).await;
 }
@@ -159,7 +159,7 @@ async fn the_repetition_itself_is_not_repeated() {
     let client = client();
     warm(&client, &server.origin()).await;
     let error = client.send(replayable(&server.origin()), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Reset, reused: false });
+    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Reset, reused: false, told: false });
     assert_eq!(server.connections(), 2);
 }
 
@@ -174,7 +174,7 @@ async fn a_loss_after_the_first_byte_of_an_answer_is_not_repeated() {
     let client = client();
     warm(&client, &server.origin()).await;
     let error = client.send(replayable(&server.origin()), &limits()).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Closed, reused: true });
+    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::Closed, reused: true, told: false });
     assert_eq!(server.connections(), 1);
 }
 

@@ -66,7 +66,7 @@ impl Authority {
 }
 
 fn not_sent(kind: Kind) -> TransportError {
-    TransportError { phase: Phase::NotSent, kind, reused: false }
+    TransportError { phase: Phase::NotSent, kind, reused: false, told: false }
 }
 
 /// HTTP/1.1 over TLS, `ok` to each request.
@@ -296,7 +296,10 @@ async fn a_server_that_reads_nothing_stalls_the_write_over_tls_too() {
     let client = authority.client();
     let limits = SendLimits { write: SHORT, ..limits() };
     let error = client.send(post(&server.tls_origin(), vec![0; 50 << 20]), &limits).await.unwrap_err();
-    assert_eq!(error, TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false });
+    assert_eq!(
+        error,
+        TransportError { phase: Phase::Sent, kind: Kind::WriteStall, reused: false, told: false }
+    );
     let _unread = rx.recv().await.unwrap();
 }
 
