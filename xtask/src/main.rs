@@ -5,6 +5,7 @@
 //! - `test [--fast] [FILTER]`: every test there is; brings up what it needs ([`mod@test`]).
 //! - `tidy`: the rules that no compiler checks ([`tidy`]).
 //! - `bench [--quick] [--json FILE]`: what the gateway costs, beside a direct connection and nginx ([`mod@bench`]).
+//! - `soak [--seconds N] [--json FILE]`: full load and mixed faults for minutes ([`mod@soak`]).
 //! - `fuzz [--seconds N] [TARGET]`: the fuzz targets, each for some seconds ([`mod@fuzz`]).
 //! - `deny`: licences, sources and banned crates ([`policy`]).
 //! - `ci`: the gate, `.ci/run`.
@@ -17,6 +18,7 @@ mod outcome;
 mod policy;
 mod process;
 mod python;
+mod soak;
 mod test;
 mod tidy;
 
@@ -33,6 +35,8 @@ usage: cargo xtask <verb>
   tidy                    check the rules that no compiler checks
   bench [--quick] [--json FILE]
                           measure what the gateway costs, beside a direct connection and nginx
+  soak [--seconds N] [--json FILE]
+                          load the gateway for N seconds (600) while its providers fail in every way
   fuzz [--seconds N] [TARGET]
                           run the fuzz targets, or one, each for N seconds (20)
   deny                    check licences, sources and banned crates
@@ -61,6 +65,7 @@ fn run(arguments: &[String]) -> Result<bool> {
         "test" => test::run(&root, &test::Options::parse(rest)?),
         "tidy" => alone(rest).and_then(|()| tidy::run(&root)),
         "bench" => bench::run(&root, rest),
+        "soak" => soak::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),
         "deny" => alone(rest).and_then(|()| policy::run(&root)),
         "ci" => alone(rest).and_then(|()| gate(&root)),

@@ -26,7 +26,7 @@ const ALLOWED: [(&str, Option<&[&str]>); 11] = [
     ("pointsman-wire", Some(&[])),
     ("pointsman-provider-sim", Some(&[])),
     ("pointsman-world-sim", Some(&["core"])),
-    ("pointsman-bench", Some(&[])),
+    ("pointsman-bench", Some(&["provider-sim"])),
     ("xtask", Some(&[])),
 ];
 
