@@ -105,9 +105,10 @@ for (const [way, stream] of BOTH_WAYS) {
       run: (input) => (called.push(input), "22 degrees"),
     });
     const ask = { model: MODEL, max_tokens: 1024, messages: MESSAGES, stream, tools: [weather] };
-    // A thread is held by Anthropic alone: without one each turn tells the whole conversation.
-    const message = await anthropic(line).beta.messages.toolRunner({ ...ask, thread: false });
+    // It begins with a thread, which Anthropic alone can hold, is told so, and then tells the whole conversation.
+    const message = await anthropic(line).beta.messages.toolRunner(ask);
     assert.equal(textOf(message), "It is warm.");
+    assert.deepEqual(await line.counts(), [3, 2, 0]);
     assert.deepEqual(called, [INPUT]);
     const [, { body }] = await asked(line.primary);
     const [user, assistant, result] = body.messages;
@@ -120,6 +121,7 @@ onLine("a thread is never begun at a provider that cannot hold it", async (line)
   const ask = { model: MODEL, max_tokens: 1024, messages: MESSAGES, thread: { type: "create" } };
   const error = await failure(anthropic(line).beta.messages.create(ask), Anthropic.BadRequestError);
   assert.match(error.apiMessage, /thread/);
+  assert.equal(error.errorCode, "thread_unsupported_request");
   assert.deepEqual(await line.counts(), [1, 0, 0]);
 });
 

@@ -120,9 +120,21 @@ fn unsupported(message: String, pointer: &str) -> AttemptFailure {
         message,
         kind: Some("invalid_request_error".to_owned()),
         param: Some(pointer.trim_start_matches('/').replace('/', ".")),
+        extra: details(pointer),
         ..UpstreamError::default()
     };
     AttemptFailure { failed, error: Some(Box::new(error)), detail: "not translated".to_owned() }
+}
+
+/// A thread is a conversation that the provider keeps. Anthropic's SDKs begin one by themselves (tool runners), and go on
+/// without where they are told in Anthropic's words that there is none (Anthropic API, "Errors").
+fn details(pointer: &str) -> serde_json::Map<String, serde_json::Value> {
+    let mut extra = serde_json::Map::new();
+    if pointer == "/thread" {
+        let details = serde_json::json!({ "error_code": "thread_unsupported_request" });
+        extra.insert("details".to_owned(), details);
+    }
+    extra
 }
 
 /// So many losses are named in a header.
