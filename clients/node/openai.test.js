@@ -173,14 +173,15 @@ for (const prefix of ["", "/v1", "/v1/", "/openai/v1"]) {
   });
 }
 
-// No streams: this SDK leaves one at `[DONE]` without waiting for its end, which may cost the connection.
-onLine("connections are used again after answers and errors", async (line) => {
+// This SDK leaves a stream at `[DONE]`: what is still to come of it then costs the connection.
+onLine("connections are used again after answers, streams and errors", async (line) => {
   const openai = client(line);
   for (let round = 0; round < 6; round += 1) {
     await openai.chat.completions.create(ASK);
+    await chunksOf(await openai.chat.completions.create({ ...ASK, stream: true }));
     await assert.rejects(openai.chat.completions.create({ ...ASK, model: "nobody" }), OpenAI.NotFoundError);
   }
-  assert.deepEqual(await line.counts(), [12, 6, 0]);
+  assert.deepEqual(await line.counts(), [18, 12, 0]);
   assert.ok(line.relay.connections <= 2, "undici may open a second one while it tidies up the first");
 });
 

@@ -24,7 +24,7 @@ use crate::verdict::{self, Struck};
 const SLOW_CLIENT: Duration = Duration::from_secs(1);
 /// Once an answer is finished, the end marker (and usage) is waited for no longer than this.
 pub(crate) const AFTER_FINISH: Duration = Duration::from_secs(2);
-/// After the end marker the connection is worth keeping if it ends within this.
+/// After the end marker the upstream's connection is worth keeping if its body ends within this.
 const DRAIN_WITHIN: Duration = Duration::from_millis(20);
 const DRAIN_BYTES: usize = 16 * 1024;
 
@@ -38,6 +38,8 @@ pub(crate) struct Relay {
     /// Makes the client's dialect of the target's, where they differ.
     translator: Option<StreamTranslator>,
     state: State,
+    /// The end marker, from when it is known until it is sent: as the last frame, by itself.
+    end: BytesMut,
     /// When the client took the last frame.
     yielded: Option<Instant>,
     slow_for: Duration,
@@ -54,8 +56,7 @@ enum State {
     /// What is held goes first.
     Held,
     Reading,
-    /// The end marker was sent; the upstream connection may still be worth keeping.
-    Finished,
+    /// Nothing more is read.
     Over,
 }
 
@@ -78,6 +79,7 @@ impl Relay {
             exchange,
             live,
             state: State::Held,
+            end: BytesMut::new(),
             yielded: None,
             slow_for: Duration::ZERO,
             waited: Duration::ZERO,
@@ -92,18 +94,14 @@ impl Relay {
         let frame = match self.state {
             State::Held => self.held(),
             State::Reading => self.read_on().await,
-            State::Finished | State::Over => None,
+            State::Over => None,
         };
-        match frame {
-            Some(frame) => {
-                self.yielded = Some(Instant::now());
-                Some((frame, self))
-            }
-            None => {
-                self.close().await;
-                None
-            }
-        }
+        let frame = match frame {
+            None => self.last().await,
+            some => some,
+        }?;
+        self.yielded = Some(Instant::now());
+        Some((frame, self))
     }
 
     fn held(&mut self) -> Option<Bytes> {
@@ -129,7 +127,7 @@ impl Relay {
             // The chunk that brought the first output may hold more.
             self.take_events(&mut out);
         }
-        Some(out.freeze())
+        (!out.is_empty()).then(|| out.freeze())
     }
 
     /// Writes an event in the client's dialect.
@@ -250,10 +248,10 @@ impl Relay {
         match facts.kind {
             // Where the end is an event with data, it is the provider's own; vLLM may send `[DONE]` there too.
             ChunkKind::Done if self.ends_with_data(event) => {
-                dialect.write_event(out, event.event.as_deref(), &event.data);
+                dialect.write_event(&mut self.end, event.event.as_deref(), &event.data);
                 self.finished();
             }
-            ChunkKind::Done => self.finish(out),
+            ChunkKind::Done => self.finish(),
             ChunkKind::Error(error) => {
                 self.break_off(in_band(&self.exchange, self.live.target, &error, Phase::Committed), out);
             }
@@ -306,22 +304,22 @@ impl Relay {
     /// Nothing more comes: is the answer complete?
     fn at_the_end(&mut self, out: &mut BytesMut) {
         if self.live.tap.finished() || self.live.tap.done() {
-            return self.finish(out);
+            return self.finish();
         }
         let words = "the stream ended without a finish reason";
         self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
     }
 
-    fn finish(&mut self, out: &mut BytesMut) {
+    fn finish(&mut self) {
         match &mut self.translator {
-            Some(translator) => translator.end(out),
-            None => out.extend_from_slice(self.dialect().end_event()),
+            Some(translator) => translator.end(&mut self.end),
+            None => self.end.extend_from_slice(self.dialect().end_event()),
         }
         self.finished();
     }
 
     fn finished(&mut self) {
-        self.state = State::Finished;
+        self.state = State::Over;
         self.exchange.usage = self.live.tap.usage().copied();
         self.exchange.succeed();
     }
@@ -339,14 +337,20 @@ impl Relay {
         }
     }
 
-    /// The record is written before the connection is drained: the client has its answer.
-    async fn close(mut self) {
+    /// The end marker, once nothing more is expected of the upstream; `None` when it has been sent or there is none.
+    ///
+    /// Clients leave at the end marker, some without waiting for the end of the body. So both go out together, and what
+    /// keeps the connections on both sides is done before: a client that left in between would take its own connection
+    /// with it, and the upstream's. The record is written first: the client has its answer.
+    async fn last(&mut self) -> Option<Bytes> {
         self.exchange.settle();
-        if matches!(self.state, State::Finished)
-            && let Some(body) = self.live.body.take()
-        {
+        if self.end.is_empty() {
+            return None;
+        }
+        if let Some(body) = self.live.body.take() {
             body.drain(DRAIN_WITHIN, DRAIN_BYTES).await;
         }
+        Some(std::mem::take(&mut self.end).freeze())
     }
 }
 

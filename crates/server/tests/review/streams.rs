@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use crate::harness::{
-    FINISH, GPT, STREAM_HEAD, TEXT, gateway, json_answer, plain, provider, request, says, talk,
+    FINISH, GPT, STREAM_HEAD, TEXT, connect, gateway, json_answer, plain, provider, request, says, talk,
 };
 
 #[tokio::test]
@@ -101,4 +101,30 @@ async fn a_gathered_stream_that_is_finished_but_never_ends_is_an_answer() {
     let answer = talk(&gateway, &request(&gateway, false, "")).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains(r#""content":"Hi""#), "{answer}");
+}
+
+/// OpenAI's SDK for Node leaves at `[DONE]`: with the end of the body still to come its connection is lost to it, and
+/// with it the call's to the provider.
+#[tokio::test]
+async fn the_end_marker_and_the_end_of_the_body_come_together() {
+    let url = provider(|mut stream| async move {
+        let chunk = |text: &str| format!("{:x}\r\n{text}\n\n\r\n", text.len() + 2);
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let answer = format!("{head}{}{}{}", chunk(TEXT), chunk(FINISH), chunk("data: [DONE]"));
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        sleep(Duration::from_millis(5)).await;
+        stream.write_all(b"0\r\n\r\n").await.ok();
+    })
+    .await;
+    let gateway = gateway(&url, "", GPT, "");
+    let mut client = connect(&gateway).await;
+    client.write_all(request(&gateway, true, "").as_bytes()).await.unwrap();
+    let mut piece = String::new();
+    while !piece.contains("[DONE]") {
+        let mut bytes = vec![0; 64 * 1024];
+        let count = client.read(&mut bytes).await.unwrap();
+        assert!(count > 0, "no end marker");
+        piece = String::from_utf8(bytes[..count].to_vec()).unwrap();
+    }
+    assert!(piece.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"), "{piece:?}");
 }
