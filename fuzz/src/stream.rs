@@ -79,8 +79,9 @@ fn agrees(tap: &StreamTap, fact: &ChunkFacts, before: (u64, u64, bool, bool)) {
 /// is another.
 fn same_but_for_its_words(dialect: Dialect, sent: &[u8], amended: &[u8]) {
     assert!(dialect == Dialect::Chat, "Messages needs nothing put right");
-    let read = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("what was put right is JSON");
-    let (mut sent, mut amended) = (read(sent), read(amended));
+    // A tap does not look at what it has no use for: there may be bytes in it that are no text.
+    let Ok(mut sent) = serde_json::from_slice::<Value>(sent) else { return };
+    let mut amended: Value = serde_json::from_slice(amended).expect("what was put right is JSON");
     assert_ne!(sent, amended);
     for value in [&mut sent, &mut amended] {
         let object = value.as_object_mut().expect("an object");

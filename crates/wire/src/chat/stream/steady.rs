@@ -38,7 +38,7 @@ impl Name {
             let Some(said) = said.map(RawValue::get) else { continue };
             match known {
                 Some(known) => differs |= **known != *said,
-                None if is_falsy(said) || said.len() > LONGEST => {}
+                None if is_falsy(said) || said.len() > LONGEST || !is_word(said) => {}
                 None => *known = Some(said.into()),
             }
         }
@@ -53,6 +53,15 @@ impl Name {
             _ => None,
         }
     }
+}
+
+/// A number or a string that every reader can read: half of a surrogate pair, or a number beyond all numbers, must not
+/// reach further chunks.
+fn is_word(json: &str) -> bool {
+    if json.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        return json.parse::<f64>().is_ok_and(f64::is_finite);
+    }
+    json::text(json.as_bytes()).is_some()
 }
 
 /// Which choices called a tool, by their place in the list and their `index`.

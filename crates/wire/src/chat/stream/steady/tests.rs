@@ -55,6 +55,18 @@ fn a_name_of_any_length_is_not_kept() {
     unchanged(&[&chunk(&long), &chunk("c")]);
 }
 
+/// Found by fuzzing: a broken name would have broken the chunks after it as well.
+#[test]
+fn a_name_that_cannot_be_read_is_no_name() {
+    for broken in [r#""gpt-4\ud800""#, r#"{"x":"\udead"}"#, "[1]", "true", "1e999"] {
+        let chunk = |model: &str| format!(r#"{{"model":{model},"choices":[{{"index":0,"delta":{{}}}}]}}"#);
+        unchanged(&[&chunk(broken), &chunk(r#""gpt-4o""#)]);
+        let sent = [chunk(broken), chunk(r#""gpt-4o""#), chunk(broken)];
+        let sent = [sent[0].as_str(), &sent[1], &sent[2]];
+        assert_eq!(through(StreamDecoder::new(), &sent), [sent[0], sent[1], sent[1]]);
+    }
+}
+
 const CALL: &str = r#"{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"t"}]}}]}"#;
 
 /// C031: also where the index comes last, and other choices in the same chunk have ends of their own.
