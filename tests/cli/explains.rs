@@ -65,7 +65,7 @@ fn an_unknown_name_and_a_body_that_is_no_request_fail() {
     assert!(err(&done).contains("400"), "{}", err(&done));
 }
 
-/// A target that speaks both dialects may serve either; one of a single dialect is out for the other.
+/// A target that speaks both dialects serves either as it is; one of a single dialect is translated for.
 #[test]
 fn a_request_of_messages_is_explained_as_one() {
     let folder = folder();
@@ -82,7 +82,9 @@ targets:
         serde_json::from_str(&out(&done)).unwrap()
     };
     assert_eq!(explained("claude-opus-5-5", &["--messages"])["first"]["target"], "claude");
-    assert_eq!(explained("claude-opus-5-5", &[])["targets"][0]["in"], false);
+    let translated = explained("claude-opus-5-5", &[])["targets"][0].clone();
+    assert_eq!(translated["in"], true);
+    assert!(translated["why"].as_str().unwrap().ends_with("translated into messages"), "{translated}");
     for flags in [&["--messages"][..], &[]] {
         assert_eq!(explained("qwen", flags)["first"]["target"], "own");
     }

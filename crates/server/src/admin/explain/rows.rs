@@ -92,6 +92,11 @@ fn candidate_row(
     )?;
     let call = Call { lane, ..candidate.call(request, false) };
     let health = health(fleet, &target.name, &call, now);
+    let foreign = !target.dialects.is_empty() && target.dialects.iter().all(|d| d != request.dialect);
+    let why = match target.dialects.first().filter(|_| foreign) {
+        Some(dialect) => format!("{}; translated into {dialect}", health.words),
+        None => health.words,
+    };
     Some(TargetRow {
         target: target.name.clone(),
         model: request.models.get(candidate.choice)?.model.clone(),
@@ -100,7 +105,7 @@ fn candidate_row(
         order: Some(place + 1),
         priority: target.priority,
         reason: health.reason,
-        why: health.words,
+        why,
         health: health.view,
     })
 }
