@@ -27,7 +27,7 @@ pub(crate) struct Gateway {
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     descriptors: usize,
-    threads: u64,
+    threads: usize,
     resident: u64,
 }
 
@@ -116,14 +116,12 @@ impl Gateway {
     fn rest(&self) -> Rest {
         let id = self.process.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let number = |name: &str| -> u64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().trim_end_matches(" kB").trim().parse().unwrap()
-        };
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let resident: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
         Rest {
             descriptors: std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count(),
-            threads: number("Threads:"),
-            resident: number("VmRSS:") << 10,
+            threads: std::fs::read_dir(format!("/proc/{id}/task")).unwrap().filter(is_ours).count(),
+            resident: resident << 10,
         }
     }
 
@@ -154,9 +152,7 @@ impl Gateway {
         loop {
             let now = self.rest();
             let (files, threads) = (now.descriptors, now.threads);
-            // The allocator starts threads of its own when it needs them, at most one for each processor.
-            let own = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-            let back = files <= self.before.descriptors && threads <= self.before.threads + own;
+            let back = files <= self.before.descriptors && threads <= self.before.threads;
             if back && now.resident <= self.before.resident + MEMORY {
                 return;
             }
@@ -164,6 +160,12 @@ impl Gateway {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+}
+
+/// Not one that the allocator starts when it comes to it; one that has ended meanwhile is nobody's.
+fn is_ours(task: &std::io::Result<std::fs::DirEntry>) -> bool {
+    let name = task.as_ref().map(|task| std::fs::read_to_string(task.path().join("comm")));
+    matches!(name, Ok(Ok(name)) if !name.starts_with("jemalloc"))
 }
 
 /// The target that an answer names.
