@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: full load for minutes, while the providers go through faults that change all the time.
 //!
 //! [`course`] says what each provider suffers and when, [`world`] has the running gateway and its providers, [`crowd`] the
-//! clients ([`talk`] is what they speak), [`watch`] looks at the process, [`report`] comes to verdicts.
+//! clients ([`talk`] is what they speak), [`mod@watch`] looks at the process, [`report`] comes to verdicts.
 
 mod course;
 mod crowd;
