@@ -30,7 +30,12 @@ impl EventReader {
     /// Reads the data of one event; what it cannot read says nothing.
     pub(crate) fn read(&mut self, data: &[u8], events: &mut Vec<Event>) {
         let Ok(mut event) = Members::of_body(data) else { return };
-        match event.take("type").and_then(word).as_deref() {
+        let kind = event.take("type").and_then(word);
+        // Without its start nothing of a message can be read.
+        if !self.started && kind.as_deref() != Some("message_start") {
+            return;
+        }
+        match kind.as_deref() {
             Some("message_start") => self.start(&mut event, events),
             Some("content_block_start") => self.open(&mut event, events),
             Some("content_block_delta") => self.delta(&mut event, events),
