@@ -59,7 +59,7 @@ fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
     let mut translator = StreamTranslator::new(from, to, Names::default(), MANNER);
     let mut out = BytesMut::new();
     while let Ok(Some(event)) = decoder.next_event() {
-        if translator.event(&event.data, &mut out).is_err() {
+        if translator.event(event.event.as_deref(), &event.data, &mut out).is_err() {
             return;
         }
     }

@@ -4,14 +4,13 @@
 //! sanitizers would find nothing in code without `unsafe`. What a run learns is kept below `target/`; the seeds in the
 //! repository stay as they are.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{cargo, on_path, output, succeed};
-
-const CARGO_FUZZ: &str = "0.13.2";
+use crate::process::{cargo, output, succeed};
 
 /// One fuzz target and what it starts from, relative to the root.
 struct Target {
@@ -70,28 +69,34 @@ impl Options {
     }
 }
 
-/// Runs all targets or one; `false` if a target has found something.
+/// Runs all targets or one, two at a time; `false` if a target has found something.
 ///
 /// # Errors
-/// `cargo-fuzz` cannot be had or the targets do not build.
+/// The targets do not build or cannot be started.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments)?;
-    let tool = cargo_fuzz(root)?;
-    succeed(called(&tool, root, "build").args(&options.target)).context("the fuzz targets do not build")?;
-    let mut found = Vec::new();
-    for target in &TARGETS {
-        if options.target.as_deref().is_some_and(|name| name != target.name) {
-            continue;
+    let host = host()?;
+    succeed(&mut build(root, &host, options.target.as_deref())).context("the fuzz targets do not build")?;
+    let wanted = |target: &&Target| options.target.as_deref().is_none_or(|name| name == target.name);
+    let queue = Mutex::new(TARGETS.iter().filter(wanted));
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || -> Result<Vec<&str>> {
+        let mut found = Vec::new();
+        while let Some(target) = next() {
+            if !fuzz(root, &host, target, options.seconds)? {
+                found.push(target.name);
+            }
         }
-        println!("=== fuzz {}: {} s", target.name, options.seconds);
-        if let Err(error) = succeed(&mut fuzzer(&tool, root, target, options.seconds)?) {
-            println!(
-                "fuzz {}: a finding ({error}); its input is in fuzz/artifacts/{}",
-                target.name, target.name
-            );
-            found.push(target.name);
-        }
-    }
+        Ok(found)
+    };
+    let found = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, Result<Vec<&'static str>>>| {
+            worker.join().unwrap_or_else(|_| bail!("a worker panicked"))
+        };
+        workers.into_iter().map(join).collect::<Result<Vec<_>>>()
+    })?
+    .concat();
     match found.as_slice() {
         [] => println!("fuzz: nothing found"),
         names => println!("fuzz: findings in {}", names.join(", ")),
@@ -99,51 +104,63 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool> {
     Ok(found.is_empty())
 }
 
-/// `cargo-fuzz` with what holds for all its verbs.
-fn called(tool: &Path, root: &Path, verb: &str) -> Command {
-    let mut command = Command::new(tool);
-    command.current_dir(root).args([
-        "fuzz",
-        verb,
-        "--fuzz-dir",
-        "fuzz",
-        "--sanitizer",
-        "none",
-        "--target-dir",
-    ]);
-    command.arg(root.join("target/fuzz"));
+/// Fuzzers that run beside each other.
+const AT_ONCE: usize = 2;
+
+/// What makes the compiler count coverage for libFuzzer: LLVM's SanitizerCoverage without a sanitizer, as `cargo-fuzz` asks
+/// for it. All of it is stable. One codegen unit, or nothing is inlined across crates.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0 \
+     --cfg fuzzing -Ccodegen-units=1";
+
+/// The compiler's own platform. It must be named, or build scripts would be instrumented too and not link.
+fn host() -> Result<String> {
+    let told = output(Command::new("rustc").arg("-vV"))?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not tell its host")
+}
+
+fn build(root: &Path, host: &str, target: Option<&str>) -> Command {
+    let mut command = cargo(root);
+    command.args(["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target", host]);
+    command.arg("--target-dir").arg(root.join("target/fuzz"));
+    match target {
+        Some(name) => command.args(["--bin", name]),
+        None => command.arg("--bins"),
+    };
+    command.env("RUSTFLAGS", COVERAGE);
     command
 }
 
-fn fuzzer(tool: &Path, root: &Path, target: &Target, seconds: u32) -> Result<Command> {
-    // The fuzzer writes to the first folder and only reads the others.
-    let learnt = format!("target/fuzz/corpus/{}", target.name);
-    std::fs::create_dir_all(root.join(&learnt)).with_context(|| format!("making {learnt}"))?;
-    let mut command = called(tool, root, "run");
-    command.args([target.name, &learnt, &format!("fuzz/seeds/{}", target.name)]).args(target.more_seeds);
-    command.args(["--", "-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
-    command.arg(format!("-max_total_time={seconds}"));
-    command.arg(format!("-dict=fuzz/dictionaries/{}.dict", target.dictionary));
-    Ok(command)
-}
-
-/// The pinned `cargo-fuzz`: the one on PATH if it has that version, else built from source, which takes a minute.
-fn cargo_fuzz(root: &Path) -> Result<PathBuf> {
-    let folder = root.join("target/tools");
-    let ours = folder.join("bin/cargo-fuzz");
-    let is_pinned = |tool: &Path| {
-        output(Command::new(tool).args(["fuzz", "--version"]))
-            .is_ok_and(|version| version.trim().ends_with(CARGO_FUZZ))
-    };
-    if let Some(tool) = on_path("cargo-fuzz").into_iter().chain([ours.clone()]).find(|tool| is_pinned(tool)) {
-        return Ok(tool);
+/// Runs one target; `false` if it has found something. What it says goes to a log: two at once could not be read.
+fn fuzz(root: &Path, host: &str, target: &Target, seconds: u32) -> Result<bool> {
+    let name = target.name;
+    let learnt = format!("target/fuzz/corpus/{name}");
+    let artifacts = format!("fuzz/artifacts/{name}/");
+    for folder in [&learnt, &artifacts] {
+        std::fs::create_dir_all(root.join(folder)).with_context(|| format!("making {folder}"))?;
     }
-    let package = format!("cargo-fuzz@{CARGO_FUZZ}");
-    println!("building {package} into {}", folder.display());
-    let mut install = cargo(root);
-    install.args(["install", "--locked", "--quiet", &package, "--root"]).arg(&folder);
-    succeed(&mut install).context("cargo-fuzz cannot be had")?;
-    Ok(ours)
+    let log = root.join(format!("target/fuzz/{name}.log"));
+    let file = std::fs::File::create(&log).with_context(|| format!("making {}", log.display()))?;
+    let mut command = Command::new(root.join(format!("target/fuzz/{host}/release/{name}")));
+    // The fuzzer writes to the first folder and only reads the others.
+    command.current_dir(root).args([&learnt, &format!("fuzz/seeds/{name}")]).args(target.more_seeds);
+    command.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+    command.arg(format!("-artifact_prefix={artifacts}")).arg(format!("-max_total_time={seconds}"));
+    command.arg(format!("-dict=fuzz/dictionaries/{}.dict", target.dictionary));
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let status = command.status().with_context(|| format!("the fuzz target {name} cannot be started"))?;
+    let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+    if status.success() {
+        let inputs = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+        println!("fuzz {name}: {seconds} s, {} inputs, nothing found", inputs.map_or("?", str::trim));
+        return Ok(true);
+    }
+    let last: Vec<&str> = said.lines().rev().take(60).collect();
+    println!("{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    println!("fuzz {name}: a finding ({status}); its input is in {artifacts}");
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -440,7 +440,10 @@ impl Breaker {
         self.epoch += 1;
         self.policy = policy.clone();
         self.state = BreakerState::Open { until: now.after(policy.open_for) };
-        self.opened_by = cause;
+        // A probe that fails of what is slow is no silence.
+        if !(self.opened_by == BreakerCause::Slow && cause == BreakerCause::ProbeFailed) {
+            self.opened_by = cause;
+        }
         self.forget_counts();
         cause
     }

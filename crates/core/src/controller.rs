@@ -50,6 +50,13 @@ pub struct AttemptRecord {
     pub cost: Option<MicroUsd>,
 }
 
+impl AttemptRecord {
+    /// Whether nothing was sent because the request cannot be said in the target's dialect.
+    pub fn was_passed_over(&self) -> bool {
+        self.kind == Some(FailureKind::Unsupported) && self.phase == Phase::NotSent
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Then {
     Plan,
@@ -297,9 +304,12 @@ impl Controller {
         if deciding { self.attempts.len().checked_sub(1) } else { self.most_telling() }
     }
 
-    /// The attempt whose error says most: the first real cause, never that of the last fallback by accident.
+    /// The attempt whose error says most: the first real cause, never that of the last fallback by accident. One that was
+    /// passed over unsent says something only where nothing else was tried.
     fn most_telling(&self) -> Option<usize> {
-        self.attempts.iter().position(|a| a.kind.is_some_and(|k| k != FailureKind::Cancelled))
+        let failed = |a: &AttemptRecord| a.kind.is_some_and(|k| k != FailureKind::Cancelled);
+        let sent = self.attempts.iter().position(|a| failed(a) && !a.was_passed_over());
+        sent.or_else(|| self.attempts.iter().position(failed))
     }
 
     fn soonest_recovery(&self, planner: &Planner<'_>) -> Option<Instant> {

@@ -16,6 +16,7 @@ use crate::latency::{PeakEwma, Samples};
 use crate::limit::{LimitHit, Usage};
 use crate::policy::{CooldownCount, HealthPolicy, ProcessPolicy};
 use crate::queue::Queue;
+use crate::request::Shape;
 use crate::retry_budget::RetryBudget;
 use crate::target::{Catalog, Target, TargetIndex, TargetLimits};
 use crate::time::{Duration, Instant};
@@ -41,6 +42,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A probe that others wait for is given this many times what its target usually takes, as a slow call is told from others.
 const HURRY_FACTOR: u32 = 4;
+/// As soon as so many samples say what is usual.
+const HURRY_FROM: usize = 5;
 /// And at least this.
 const HURRY_LEAST: Duration = Duration::from_secs(1);
 /// How soon a recovered target that is alone takes twice as many requests at once: a thousand within five seconds, so
@@ -345,16 +348,22 @@ impl Fleet {
     }
 
     /// Within which time a probe should have said something so as not to keep others waiting: four times what this target
-    /// usually takes to the first token of a stream, or for a `plain` answer; never less than a second. `None` where the
-    /// call is no such probe. A target that is silent holds each of its few probes until a limit strikes: with a probe's
+    /// usually takes to the first token of a stream, or for a plain answer; never less than a second. `None` where the
+    /// call is no such probe, or too little is known of the target. A target that is silent holds each of its few probes until a limit strikes: with a probe's
     /// own, nobody would notice for that long that it answers again.
-    pub(crate) fn hurry(&self, ticket: &Ticket, plain: bool) -> Option<Duration> {
+    pub(crate) fn hurry(&self, ticket: &Ticket, shape: Shape) -> Option<Duration> {
         if !ticket.is_hasty() {
             return None;
         }
         let (_, state) = self.lane_state(ticket.lane)?;
-        let usual = if plain { &state.answers } else { &state.first_tokens };
-        Some(usual.median().unwrap_or_default().saturating_mul(HURRY_FACTOR).max(HURRY_LEAST))
+        let usual = |samples: &Samples| samples.median().filter(|_| samples.len() >= HURRY_FROM);
+        let usual = match shape {
+            Shape::Streamed | Shape::Buffered => usual(&state.first_tokens),
+            Shape::Plain => usual(&state.answers),
+            // Whether it becomes a stream is up to the target.
+            Shape::Gathered => usual(&state.answers).max(usual(&state.first_tokens)),
+        };
+        Some(usual?.saturating_mul(HURRY_FACTOR).max(HURRY_LEAST))
     }
 
     /// Collects the transitions since the last call.

@@ -276,7 +276,12 @@ async fn refused(
     let headers = HeaderLookup(&response.headers);
     let unix_ms = exchange.app.clock.unix_ms();
     let classified = classify(upstream.provider, Some(status), &headers, &bytes, unix_ms);
-    failure(classified, Phase::Headers, Some(status), upstream)
+    let mut failure = failure(classified, Phase::Headers, Some(status), upstream);
+    // What a provider dislikes of a translation may be of our making: whoever takes the client's own bytes may answer.
+    if exchange.translation.is_some() && failure.failed.kind == FailureKind::InvalidRequest {
+        failure.failed.kind = FailureKind::Unsupported;
+    }
+    failure
 }
 
 /// A classified answer as a failure. What a caller's own credential meets is the caller's own affair: no domain that

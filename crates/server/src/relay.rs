@@ -92,7 +92,11 @@ impl Relay {
             self.slow_for = self.slow_for.max(at.elapsed());
         }
         let frame = match self.state {
-            State::Held => self.held(),
+            State::Held => match self.held() {
+                // What committed says nothing in the client's dialect.
+                None if matches!(self.state, State::Reading) => self.read_on().await,
+                frame => frame,
+            },
             State::Reading => self.read_on().await,
             State::Over => None,
         };
@@ -114,7 +118,12 @@ impl Relay {
         let held = std::mem::take(&mut self.live.held);
         if let Some(translator) = &mut self.translator {
             translator.disclose(disclosure);
-            held.iter().for_each(|event| self.translate(event, &mut out));
+            for event in &held {
+                self.translate(event, &mut out);
+                if !matches!(self.state, State::Reading) {
+                    break;
+                }
+            }
         } else {
             self.write_held(&held, disclosure.as_deref(), &mut out);
         }
@@ -133,7 +142,7 @@ impl Relay {
     /// Writes an event in the client's dialect.
     fn translate(&mut self, event: &SseEvent, out: &mut BytesMut) {
         if let Some(translator) = &mut self.translator
-            && let Err(error) = translator.event(&event.data, out)
+            && let Err(error) = translator.event(event.event.as_deref(), &event.data, out)
         {
             self.break_off(verdict::bad_response(&error.to_string(), Phase::Committed, false), out);
         }
@@ -250,6 +259,10 @@ impl Relay {
             ChunkKind::Done if self.ends_with_data(event) => {
                 dialect.write_event(&mut self.end, event.event.as_deref(), &event.data);
                 self.finished();
+            }
+            ChunkKind::Done if self.translator.is_some() && self.live.tap.tool_call_open() => {
+                let words = "the stream ended within a tool call";
+                self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
             }
             ChunkKind::Done => self.finish(),
             ChunkKind::Error(error) => {

@@ -97,11 +97,8 @@ pub(crate) fn body(
 
 fn refused(why: Refused) -> AttemptFailure {
     match why {
-        Refused::Unreadable(at) => {
-            let failure = unsupported(at.to_string(), &at.pointer);
-            let failed = Failed { kind: FailureKind::InvalidRequest, ..failure.failed };
-            AttemptFailure { failed, ..failure }
-        }
+        // A target that speaks the client's dialect may know more of it than is translated.
+        Refused::Unreadable(at) => unsupported(at.to_string(), &at.pointer),
         Refused::Untranslatable(at) => unsupported(at.to_string(), &at.pointer),
     }
 }

@@ -14,7 +14,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 pub use crate::dialect::{ChunkFacts, ChunkKind};
 pub use completion::{BadCompletion, CompletionFacts, check_completion};
-pub(crate) use events::{EventReader, EventWriter};
+pub(crate) use events::{EventReader, EventWriter, call_id};
 pub use gather::{Gather, GatherError};
 pub use stream::StreamDecoder;
 pub use usage::Usage;

@@ -277,6 +277,42 @@ pub(crate) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice::<String>(json).ok().map(Cow::Owned)
 }
 
+/// The text of a JSON string, half surrogate pairs as U+FFFD: a provider that cuts a pair in two has said the rest all the
+/// same. `None` for another value.
+pub(crate) fn lossy_text(json: &[u8]) -> Option<Cow<'_, str>> {
+    if let Some(text) = text(json) {
+        return Some(text);
+    }
+    let inner = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let mut mended = Vec::with_capacity(json.len());
+    let mut at = 0;
+    mended.push(b'"');
+    while let Some(byte) = inner.get(at) {
+        let unit = |at: usize| {
+            let escape = inner.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;
+            u16::from_str_radix(std::str::from_utf8(escape.get(2..)?).ok()?, 16).ok()
+        };
+        let length = match (*byte, unit(at)) {
+            (b'\\', Some(0xD800..=0xDBFF))
+                if unit(at + 6).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) =>
+            {
+                12
+            }
+            (b'\\', Some(0xD800..=0xDFFF)) => {
+                mended.extend_from_slice("\u{FFFD}".as_bytes());
+                at += 6;
+                continue;
+            }
+            (b'\\', _) => 2,
+            _ => 1,
+        };
+        mended.extend_from_slice(inner.get(at..at + length).unwrap_or_default());
+        at += length;
+    }
+    mended.push(b'"');
+    serde_json::from_slice::<String>(&mended).ok().map(Cow::Owned)
+}
+
 /// The same object without keys that come twice; the last one holds, as it does for SDKs. `None` if it has none
 /// or is no object. For the rare text that a strict reader refuses.
 pub(crate) fn without_duplicates(json: &[u8]) -> Option<Vec<u8>> {

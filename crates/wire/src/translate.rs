@@ -15,6 +15,7 @@ use crate::passthrough::MaxTokensName;
 use crate::{chat, messages};
 
 pub use names::Names;
+pub(crate) use names::fingerprint;
 pub(crate) use stream::Sink;
 pub use stream::{Manner, StreamTranslator, TooMuchHeld};
 

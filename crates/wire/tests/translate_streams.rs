@@ -59,7 +59,7 @@ fn translated(from: Dialect, stream: &[u8]) -> Vec<u8> {
     let mut translator = StreamTranslator::new(from, other(from), Names::default(), MANNER);
     let mut out = BytesMut::new();
     for event in events(stream) {
-        translator.event(&event.data, &mut out).unwrap();
+        translator.event(event.event.as_deref(), &event.data, &mut out).unwrap();
     }
     translator.end(&mut out);
     out.to_vec()
@@ -75,7 +75,7 @@ fn a_stream_in_another_dialect_says_the_same() {
         assert_eq!(meaning(&got), meaning(&fs::read(out).unwrap()), "{}", name(&path));
         seen += 1;
     }
-    assert_eq!(seen, 10);
+    assert_eq!(seen, 13);
 }
 
 /// What a whole answer says, in words that are of no dialect.
@@ -248,10 +248,10 @@ fn calls_that_are_mixed_without_end_are_given_up() {
     };
     let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, Names::default(), MANNER);
     let mut out = BytesMut::new();
-    translator.event(fragment(0, Some("a"), "{\"x\": \"").as_bytes(), &mut out).unwrap();
-    translator.event(fragment(1, Some("b"), "{\"y\": \"").as_bytes(), &mut out).unwrap();
+    translator.event(None, fragment(0, Some("a"), "{\"x\": \"").as_bytes(), &mut out).unwrap();
+    translator.event(None, fragment(1, Some("b"), "{\"y\": \"").as_bytes(), &mut out).unwrap();
     let more = fragment(1, None, &"z".repeat(1 << 20));
-    let given_up = (0..9).find(|_| translator.event(more.as_bytes(), &mut out).is_err());
+    let given_up = (0..9).find(|_| translator.event(None, more.as_bytes(), &mut out).is_err());
     assert!(given_up.is_some_and(|after| after >= 7), "eight MiB are kept: {given_up:?}");
 }
 
@@ -284,7 +284,7 @@ fn a_renamed_tool_is_called_by_its_own_name() {
     let chunk = json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": short, "arguments": "{}"}}]}}]});
     let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, written.names, MANNER);
     let mut out = BytesMut::new();
-    translator.event(chunk.to_string().as_bytes(), &mut out).unwrap();
+    translator.event(None, chunk.to_string().as_bytes(), &mut out).unwrap();
     let told = meaning(&out);
     assert_eq!(told[1].1["content_block"]["name"], long);
 }

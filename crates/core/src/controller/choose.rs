@@ -135,7 +135,9 @@ impl Controller {
         let call = candidate.call(&self.request, last_resort);
         let ticket = planner.fleet.begin(&call, planner.now)?;
         self.leave_queue(planner);
-        let hurry = planner.fleet.hurry(&ticket, self.request.shape == Shape::Plain);
+        // What is usual says nothing of a request that reasons.
+        let reasons = candidate.reasons || self.request.needs.reasoning;
+        let hurry = planner.fleet.hurry(&ticket, self.request.shape).filter(|_| !reasons);
         self.live = Some(ticket);
         let action = self.action_of(&candidate, place);
         self.trace.note(planner.now, Decision::Attempt { candidate: place, action, rule });

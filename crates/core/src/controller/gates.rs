@@ -114,6 +114,10 @@ impl Controller {
             self.constraints.push(Constraint::NotChoice(choice));
             return lifted;
         }
+        // Nothing was learned of a provider that was passed over unsent.
+        if self.attempts.last().is_some_and(super::AttemptRecord::was_passed_over) {
+            return true;
+        }
         match kind.failover() {
             Onward::Any => true,
             Onward::No => false,
@@ -382,7 +386,9 @@ impl Controller {
     }
 
     fn exhausted_cause(&self) -> Cause {
-        let all = |kind: FailureKind| self.attempts.iter().all(|a| a.kind == Some(kind));
+        let all = |kind: FailureKind| {
+            self.attempts.iter().filter(|a| !a.was_passed_over()).all(|a| a.kind == Some(kind))
+        };
         let telling = self.most_telling().and_then(|place| self.attempts.get(place)).and_then(|a| a.kind);
         if telling.is_some_and(|k| k.is_requests_own() && k != FailureKind::Cancelled) {
             Cause::RequestsOwn

@@ -106,6 +106,10 @@ async fn the_only_target_is_back_within_two_seconds_of_a_silence() {
     let world =
         alone("defaults: { breaker: { failures: 1, open_for: 10m }, retry: { base: 1ms, max: 2ms } }\n")
             .await;
+    for _ in 0..5 {
+        // What is usual must be known.
+        assert_whole_from(&world.post(&chat("gpt-4o", true)).await, "a");
+    }
     world.sim(0).set(Script::server_error(500));
     assert_eq!(world.post(&chat("gpt-4o", true)).await.status, 503);
     world.sim(0).set(Script::silence());

@@ -249,6 +249,50 @@ async fn what_the_other_dialect_cannot_say_goes_to_a_target_that_can() {
     assert_eq!((world.sim(0).calls(), world.sim(1).calls()), (1, 0));
 }
 
+/// Whoever was passed over says nothing of what befell the others.
+#[tokio::test]
+async fn an_outage_behind_a_target_that_was_passed_over_is_told_as_an_outage() {
+    let first = TARGETS.replace(", priority: 2", ", priority: 0");
+    let world = world_from(&["o", "a"], &format!("{first}{QUICK}")).await;
+    world.sim(0).set(Script::status(503));
+    let mut body = chat("shared", false);
+    body["n"] = json!(2);
+    let answer = world.post(&body).await;
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!((world.sim(0).calls(), world.sim(1).calls()), (1, 0));
+}
+
+/// What one model of a provider cannot do, another of the same provider may.
+#[tokio::test]
+async fn a_model_that_is_passed_over_speaks_for_itself_only() {
+    let yaml = r#"
+targets:
+  newest: { provider: anthropic, base_url: "<o>", model: m, upstream_model: claude-opus-5-5, api_key: sk-ant-a }
+  older: { provider: anthropic, base_url: "<a>", model: m, upstream_model: claude-sonnet-4-5, api_key: sk-ant-b, priority: 2 }
+"#;
+    let world = world_from(&["o", "a"], yaml).await;
+    let mut body = chat("m", false);
+    body["tools"] = json!([{ "type": "function", "function": { "name": "f" } }]);
+    body["tool_choice"] = json!("required");
+    let answer = world.post(&body).await;
+    assert_eq!(answer.header("x-pointsman-target"), Some("older"), "{}", answer.text());
+    assert_eq!((world.sim(0).calls(), world.sim(1).calls()), (0, 1));
+}
+
+/// A provider that is cut off within a tool call, with an end marker all the same.
+#[tokio::test]
+async fn a_call_that_ends_in_its_middle_is_no_call() {
+    let world = world("").await;
+    let chunk =
+        |delta: Value| json!({ "id": "c", "model": "gpt-4o", "choices": [{ "index": 0, "delta": delta }] });
+    let call = json!({ "tool_calls": [{ "index": 0, "id": "x", "function": { "name": "f", "arguments": "{\"a\":" } }] });
+    let body =
+        format!("data: {}\n\ndata: {}\n\ndata: [DONE]\n\n", chunk(json!({ "content": "Well" })), chunk(call));
+    world.sim(0).set(Script::fixed(200, "text/event-stream", body));
+    let answer = world.ask(&message("gpt", true)).await;
+    assert_ended_by_error(&answer);
+}
+
 /// A provider's refusal of the request itself reaches the client in the client's shape.
 #[tokio::test]
 async fn a_provider_that_refuses_the_request_is_heard() {

@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 
 use super::Usage;
 use super::reply::stop;
-use crate::ir::{Event, Opening, Piece};
+use crate::ir::{Event, Opening, Piece, Stop};
 use crate::json::{self, Members};
+use crate::translate::fingerprint;
 
 use complete::Arguments;
 pub(crate) use write::EventWriter;
@@ -34,6 +35,8 @@ struct Call {
 #[derive(Debug, Default)]
 pub(crate) struct EventReader {
     started: bool,
+    /// The provider's id of the answer.
+    id: String,
     blocks: usize,
     /// The open block of text or reasoning.
     open: Option<(usize, bool)>,
@@ -47,6 +50,9 @@ pub(crate) struct EventReader {
 impl EventReader {
     /// Reads the data of one event; what it cannot read says nothing.
     pub(crate) fn read(&mut self, data: &[u8], events: &mut Vec<Event>) {
+        if self.ended {
+            return;
+        }
         if data.trim_ascii() == b"[DONE]" {
             return self.end(events);
         }
@@ -68,7 +74,7 @@ impl EventReader {
         {
             self.stopped = true;
             self.close_all(events);
-            events.push(Event::Stop(stop(&reason, !self.calls.is_empty(), self.refused)));
+            events.push(Event::Stop(self.stop(&reason)));
         }
     }
 
@@ -84,15 +90,25 @@ impl EventReader {
         }
         self.ended = true;
         self.close_all(events);
+        if !self.stopped {
+            events.push(Event::Stop(self.stop("")));
+        }
         events.extend(self.usage.map(Event::Usage));
         events.push(Event::End);
+    }
+
+    /// Why it ended. A call that never got a name was none.
+    fn stop(&self, reason: &str) -> Stop {
+        stop(reason, self.calls.iter().any(|call| call.block.is_some()), self.refused)
     }
 
     fn start(&mut self, chunk: &mut Members<'_>, events: &mut Vec<Event>) {
         if !self.started {
             self.started = true;
             let mut text = |name| chunk.take(name).and_then(word).unwrap_or_default();
-            events.push(Event::Start { id: text("id"), model: text("model") });
+            let (id, model) = (text("id"), text("model"));
+            self.id.clone_from(&id);
+            events.push(Event::Start { id, model });
         }
     }
 
@@ -104,9 +120,15 @@ impl EventReader {
         }
         let refusal = delta.take("refusal").and_then(word);
         self.refused |= refusal.is_some();
-        for text in [delta.take("content").and_then(word), refusal].into_iter().flatten() {
-            let index = self.running(false, events);
-            events.push(Event::Delta { index, piece: Piece::Text(text) });
+        let mut said = Vec::new();
+        if let Some(content) = delta.take("content") {
+            texts(content, &mut said);
+        }
+        said.extend(refusal.map(|text| (false, text)));
+        for (reasoning, text) in said {
+            let index = self.running(reasoning, events);
+            let piece = if reasoning { Piece::Reasoning(text) } else { Piece::Text(text) };
+            events.push(Event::Delta { index, piece });
         }
         let calls = delta.take("tool_calls").and_then(json::list).unwrap_or_default();
         for call in calls.into_iter().filter_map(|raw| Members::of(raw, "").ok()) {
@@ -166,7 +188,7 @@ impl EventReader {
         if call.block.is_none() && !call.name.is_empty() {
             let index = *blocks;
             *blocks += 1;
-            let id = if call.id.is_empty() { format!("call_{index}") } else { call.id.clone() };
+            let id = if call.id.is_empty() { call_id(&self.id, at) } else { call.id.clone() };
             events.push(Event::Open { index, opening: Opening::ToolCall { id, name: call.name.clone() } });
             call.block = Some(index);
         }
@@ -234,5 +256,36 @@ fn first(mut choice: Members<'_>) -> Option<Members<'_>> {
 }
 
 fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
+    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
+}
+
+/// The texts of a content, and whether each is reasoning: a text, or a list of parts (Mistral's `thinking` parts hold a list
+/// of their own).
+pub(super) fn texts(raw: &RawValue, said: &mut Vec<(bool, String)>) {
+    if let Some(text) = word(raw) {
+        said.push((false, text));
+        return;
+    }
+    for mut part in
+        json::list(raw).unwrap_or_default().into_iter().filter_map(|raw| Members::of(raw, "").ok())
+    {
+        said.extend(part.take("text").and_then(word).map(|text| (false, text)));
+        if let Some(thoughts) = part.take("thinking") {
+            let mut inside = Vec::new();
+            texts_of_thoughts(thoughts, &mut inside);
+            said.extend(inside.into_iter().map(|text| (true, text)));
+        }
+    }
+}
+
+fn texts_of_thoughts(raw: &RawValue, said: &mut Vec<String>) {
+    said.extend(word(raw));
+    let parts = json::list(raw).unwrap_or_default();
+    let parts = parts.into_iter().filter_map(|raw| Members::of(raw, "").ok());
+    said.extend(parts.filter_map(|mut part| part.take("text").and_then(word)));
+}
+
+/// An id for a call to which the provider gave none: of this answer and this place, since a conversation holds many.
+pub(crate) fn call_id(answer: &str, place: usize) -> String {
+    format!("call_{:016x}_{place}", fingerprint(answer))
 }

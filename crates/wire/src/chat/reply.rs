@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Usage;
+use super::events::{call_id, texts};
 use super::request::tool_call;
 use crate::ir::{Answer, Block, Stop, Text, Unreadable};
 use crate::json::{self, Members};
@@ -24,9 +25,17 @@ pub(crate) fn decode(body: &[u8]) -> Result<Answer<'_>, Unreadable> {
     let mut blocks = Vec::new();
     let refused = blocks_of(&mut message, &mut blocks)?;
     let reason = choice.take_text("finish_reason")?.unwrap_or_default();
+    let id = members.take_text("id")?.unwrap_or_default();
+    for (place, block) in blocks.iter_mut().enumerate() {
+        if let Block::ToolCall(call) = block
+            && call.id.is_empty()
+        {
+            call.id = Cow::Owned(call_id(&id, place));
+        }
+    }
     let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
     Ok(Answer {
-        id: members.take_text("id")?.unwrap_or_default(),
+        id,
         model: members.take_text("model")?.unwrap_or_default(),
         stop: stop(&reason, calls, refused),
         usage: members.take("usage").and_then(|usage| Usage::parse(usage.get())),
@@ -41,7 +50,12 @@ fn blocks_of<'a>(message: &mut Members<'a>, blocks: &mut Vec<Block<'a>>) -> Resu
         blocks.push(Block::Reasoning { text, signature: None });
     }
     if let Some(raw) = message.take("content") {
-        texts(raw, blocks);
+        let mut said = Vec::new();
+        texts(raw, &mut said);
+        blocks.extend(said.into_iter().map(|(reasoning, text)| match (reasoning, Cow::Owned(text)) {
+            (true, text) => Block::Reasoning { text, signature: None },
+            (false, text) => Block::Text { text, cache: None },
+        }));
     }
     let refusal = message.take("refusal").and_then(words);
     let refused = refusal.is_some();
@@ -52,19 +66,8 @@ fn blocks_of<'a>(message: &mut Members<'a>, blocks: &mut Vec<Block<'a>>) -> Resu
     Ok(refused)
 }
 
-fn texts<'a>(raw: &'a RawValue, blocks: &mut Vec<Block<'a>>) {
-    if let Some(text) = words(raw) {
-        blocks.push(Block::Text { text, cache: None });
-        return;
-    }
-    for part in json::list(raw).unwrap_or_default() {
-        let text = Members::of(part, "").ok().and_then(|mut part| part.take("text")).and_then(words);
-        blocks.extend(text.map(|text| Block::Text { text, cache: None }));
-    }
-}
-
 fn words(raw: &RawValue) -> Option<Text<'_>> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty())
+    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty())
 }
 
 /// Why an answer ended. A forced call ends with `stop`, so that the calls themselves say that there are some; one that the

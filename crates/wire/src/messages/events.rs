@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 use super::reply::stop;
 use super::usage::Counts;
-use crate::ir::{Event, Opening, Piece};
+use crate::chat::call_id;
+use crate::ir::{Event, Opening, Piece, Stop};
 use crate::json::{self, Members};
 
 pub(crate) use write::EventWriter;
@@ -15,6 +16,9 @@ pub(crate) use write::EventWriter;
 #[derive(Debug, Default)]
 pub(crate) struct EventReader {
     started: bool,
+    /// The provider's id of the message.
+    id: String,
+    called: bool,
     counts: Counts,
     /// The open blocks: their index in the stream, and in what is told of it. Blocks that cannot be told have none.
     open: Vec<(u64, Option<usize>)>,
@@ -28,9 +32,14 @@ const MAX_OPEN: usize = 64;
 
 impl EventReader {
     /// Reads the data of one event; what it cannot read says nothing.
-    pub(crate) fn read(&mut self, data: &[u8], events: &mut Vec<Event>) {
+    pub(crate) fn read(&mut self, name: Option<&[u8]>, data: &[u8], events: &mut Vec<Event>) {
+        if self.ended {
+            return;
+        }
         let Ok(mut event) = Members::of_body(data) else { return };
-        let kind = event.take("type").and_then(word);
+        // Some servers leave the type to the event's name.
+        let named = || std::str::from_utf8(name?).ok().map(str::to_owned);
+        let kind = event.take("type").and_then(word).or_else(named);
         // Without its start nothing of a message can be read.
         if !self.started && kind.as_deref() != Some("message_start") {
             return;
@@ -54,6 +63,9 @@ impl EventReader {
         }
         self.ended = true;
         self.close_all(events);
+        if !self.stopped {
+            events.push(Event::Stop(if self.called { Stop::ToolCalls } else { Stop::End }));
+        }
         events.extend(self.counts.usage().map(Event::Usage));
         events.push(Event::End);
     }
@@ -66,7 +78,9 @@ impl EventReader {
         self.started = true;
         self.count(&mut message);
         let mut text = |name| message.take(name).and_then(word).unwrap_or_default();
-        events.push(Event::Start { id: text("id"), model: text("model") });
+        let (id, model) = (text("id"), text("model"));
+        self.id.clone_from(&id);
+        events.push(Event::Start { id, model });
     }
 
     fn open(&mut self, event: &mut Members<'_>, events: &mut Vec<Event>) {
@@ -81,12 +95,14 @@ impl EventReader {
             "thinking" => (Opening::Reasoning, some(text("thinking"), Piece::Reasoning)),
             "tool_use" => {
                 let (id, name) = (text("id"), text("name"));
+                let id = if id.is_empty() { call_id(&self.id, self.blocks) } else { id };
                 let input = block.take("input").map(RawValue::get).filter(|json| *json != "{}");
                 (Opening::ToolCall { id, name }, input.map(|json| Piece::Arguments(json.to_owned())))
             }
             // Tools of the provider and their results, thoughts that only it can read.
             _ => return self.open.push((key, None)),
         };
+        self.called |= matches!(opening, Opening::ToolCall { .. });
         let place = self.blocks;
         self.blocks += 1;
         self.open.push((key, Some(place)));
@@ -155,5 +171,5 @@ fn some(text: String, piece: fn(String) -> Piece) -> Option<Piece> {
 }
 
 fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
+    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }

@@ -88,6 +88,11 @@ fn set_billing_apart(block: &mut Block<'_>) {
     if let Block::Text { text, .. } = block
         && text.starts_with(BILLING)
     {
+        // In front of a proxy that joins the blocks, it is the first line only.
+        if let Some((_, rest)) = text.split_once('\n').filter(|(_, rest)| !rest.trim().is_empty()) {
+            *text = Cow::Owned(rest.to_owned());
+            return;
+        }
         let json = RawValue::from_string("true".to_owned()).unwrap_or_default();
         *block = Block::Opaque(Opaque {
             dialect: Dialect::Messages,
@@ -157,13 +162,15 @@ fn stops<'a>(members: &mut Members<'a>) -> Result<Vec<Cow<'a, str>>, Unreadable>
 }
 
 fn output_config<'a>(members: &mut Members<'a>, request: &mut Request<'a>) -> Result<(), Unreadable> {
-    let Some(mut config) = members.take_object("output_config")? else { return Ok(()) };
+    // `output_format` is where the form stood before it moved into `output_config`.
+    let older = members.take_object("output_format")?;
+    let mut config = members.take_object("output_config")?.unwrap_or_default();
     if let Some(word) = config.take_text("effort")? {
         let rule = "must be low, medium, high, xhigh or max";
         let effort = Effort::named(&word).ok_or_else(|| Unreadable::at("/output_config/effort", rule))?;
         request.reasoning.get_or_insert_default().effort = Some(effort);
     }
-    if let Some(mut format) = config.take_object("format")? {
+    if let Some(mut format) = config.take_object("format")?.or(older) {
         let place = format.at("schema");
         let schema = format.take("schema").ok_or_else(|| Unreadable::at(place, "is missing"))?;
         request.format = Some(Format::Schema {

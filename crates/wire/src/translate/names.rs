@@ -82,7 +82,7 @@ fn is_plain(byte: u8) -> bool {
 }
 
 /// FNV-1a (64 bits): a function of the name alone, on every machine.
-fn fingerprint(text: &str) -> u64 {
+pub(crate) fn fingerprint(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

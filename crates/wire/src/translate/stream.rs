@@ -91,14 +91,14 @@ impl StreamTranslator {
         self.disclosure = pointsman_json;
     }
 
-    /// Takes one event of the provider, and appends what the client is told.
+    /// Takes one event of the provider, its name and its data, and appends what the client is told.
     ///
     /// # Errors
     /// [`TooMuchHeld`]; the stream is then of no use.
-    pub fn event(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), TooMuchHeld> {
+    pub fn event(&mut self, name: Option<&[u8]>, data: &[u8], out: &mut BytesMut) -> Result<(), TooMuchHeld> {
         match &mut self.reader {
             Reader::Chat(reader) => reader.read(data, &mut self.events),
-            Reader::Messages(reader) => reader.read(data, &mut self.events),
+            Reader::Messages(reader) => reader.read(name, data, &mut self.events),
         }
         self.write(out);
         let early = if let Reader::Chat(reader) = &self.reader { reader.held() } else { 0 };

@@ -167,8 +167,12 @@ struct Schema<'r> {
 /// # Errors
 /// [`Untranslatable`] where the dialect cannot say what the request means.
 pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Written, Untranslatable> {
-    let mut writer =
-        Writer { losses: Losses::default(), names: Names::within(MAX_NAME), messages: Vec::new() };
+    let mut writer = Writer {
+        losses: Losses::default(),
+        names: Names::within(MAX_NAME),
+        messages: Vec::new(),
+        parts: Vec::new(),
+    };
     writer.opaque(request)?;
     for tool in &request.tools {
         writer.names.learn(&tool.name);
@@ -227,6 +231,8 @@ struct Writer<'r> {
     losses: Losses,
     names: Names,
     messages: Vec<Message<'r>>,
+    /// What the user says, until it is known that no result of a tool follows.
+    parts: Vec<Part<'r>>,
 }
 
 impl<'r> Writer<'r> {
@@ -243,11 +249,18 @@ impl<'r> Writer<'r> {
     }
 
     fn turns(&mut self, turns: &'r [Turn<'_>]) -> Result<(), Untranslatable> {
-        turns.iter().try_for_each(|turn| match turn.role {
-            Role::System => self.system(turn),
-            Role::User => self.user(turn),
-            Role::Assistant => self.assistant(turn),
-        })
+        for turn in turns {
+            if turn.role != Role::User {
+                self.end_user();
+            }
+            match turn.role {
+                Role::System => self.system(turn)?,
+                Role::User => self.user(turn)?,
+                Role::Assistant => self.assistant(turn)?,
+            }
+        }
+        self.end_user();
+        Ok(())
     }
 
     fn system(&mut self, turn: &'r Turn<'_>) -> Result<(), Untranslatable> {
@@ -268,37 +281,40 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// The results of tools come first, each as a message of its own, since they belong to the turn before.
+    /// The results of tools come first, each as a message of its own, since they belong to the turn before. What else the
+    /// user says waits until all of them are there.
     fn user(&mut self, turn: &'r Turn<'_>) -> Result<(), Untranslatable> {
-        let mut parts = Vec::new();
         for block in &turn.blocks {
             if let Block::ToolResult(result) = block {
-                self.result(result, &mut parts)?;
+                self.result(result)?;
             }
         }
         for block in &turn.blocks {
             match block {
                 Block::Text { text, cache } => {
                     self.cache(cache.is_some(), &turn.pointer);
-                    parts.push(Part::Text { text: Cow::Borrowed(text) });
+                    self.parts.push(Part::Text { text: Cow::Borrowed(text) });
                 }
-                Block::Media(media) => parts.push(self.media(media)?),
+                Block::Media(media) => {
+                    let part = self.media(media)?;
+                    self.parts.push(part);
+                }
                 Block::ToolResult(_) => {}
                 other => self.leave(other, &turn.pointer)?,
             }
         }
-        if let Some(content) = content(parts) {
-            self.messages.push(Message { role: "user", content: Some(content), ..Message::default() });
-        }
         Ok(())
     }
 
+    /// Writes what the user said.
+    fn end_user(&mut self) {
+        if let Some(content) = content(std::mem::take(&mut self.parts)) {
+            self.messages.push(Message { role: "user", content: Some(content), ..Message::default() });
+        }
+    }
+
     /// A message of a tool holds text only: its images follow with the user's next words.
-    fn result(
-        &mut self,
-        result: &'r ToolResult<'_>,
-        parts: &mut Vec<Part<'r>>,
-    ) -> Result<(), Untranslatable> {
+    fn result(&mut self, result: &'r ToolResult<'_>) -> Result<(), Untranslatable> {
         self.cache(result.cache.is_some(), &result.pointer);
         let mut texts = Vec::new();
         for block in &result.content {
@@ -310,7 +326,8 @@ impl<'r> Writer<'r> {
                         media.pointer.clone(),
                         "a tool's result holds only text here; it follows as the user's",
                     );
-                    parts.push(self.media(media)?);
+                    let part = self.media(media)?;
+                    self.parts.push(part);
                 }
                 other => self.leave(other, &result.pointer)?,
             }
@@ -347,7 +364,19 @@ impl<'r> Writer<'r> {
         if texts.is_empty() && tool_calls.is_empty() {
             return Ok(());
         }
-        let content = (!texts.is_empty()).then(|| Content::Text(Cow::Owned(texts.concat())));
+        let said = (!texts.is_empty()).then(|| texts.concat());
+        // Turns of one role are one message: the results of all its calls must follow directly.
+        if let Some(last) = self.messages.last_mut().filter(|last| last.role == "assistant") {
+            last.tool_calls.append(&mut tool_calls);
+            let before = match last.content.take() {
+                Some(Content::Text(text)) => text.into_owned(),
+                _ => String::new(),
+            };
+            let whole = before + said.as_deref().unwrap_or_default();
+            last.content = (!whole.is_empty()).then_some(Content::Text(Cow::Owned(whole)));
+            return Ok(());
+        }
+        let content = said.map(|text| Content::Text(Cow::Owned(text)));
         self.messages.push(Message { role: "assistant", content, tool_calls, ..Message::default() });
         Ok(())
     }

@@ -119,7 +119,8 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     let max_tokens = writer.max_tokens(request, to, family);
     let (thinking, effort) = writer.thinking(request, max_tokens, family, choice.as_ref());
     let format = writer.format(request, family)?;
-    let sampling = family.sampling && !matches!(thinking, Some(OutThinking::Enabled { .. }));
+    let thinks = matches!(thinking, Some(OutThinking::Enabled { .. } | OutThinking::Adaptive));
+    let sampling = family.sampling && !thinks;
     let output_config = (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
     let body = Body {
         model: to.model,
@@ -417,6 +418,7 @@ impl<'r> Writer<'r> {
         let Some(asked) = request.reasoning else { return (None, None) };
         let effort = asked.effort.unwrap_or(Effort::Medium);
         let place = request.places.reasoning;
+        let forced = choice.is_some_and(|choice| matches!(choice.kind, "any" | "tool"));
         match family.thinking {
             Thinking::Never => {
                 if effort > Effort::None {
@@ -425,6 +427,11 @@ impl<'r> Writer<'r> {
                 (None, None)
             }
             _ if effort == Effort::None && family.may_not_think => (Some(OutThinking::Disabled), None),
+            // It refuses a forced choice while it thinks.
+            _ if forced => {
+                self.losses.dropped(place, "this model does not think where it must call a tool");
+                (None, None)
+            }
             Thinking::Adaptive => {
                 let effort = match effort {
                     Effort::None | Effort::Minimal => {
@@ -436,11 +443,7 @@ impl<'r> Writer<'r> {
                 };
                 (Some(OutThinking::Adaptive), Some(effort.name()))
             }
-            // It refuses a forced choice while it thinks, and a budget must leave room for the answer.
-            Thinking::Budget if choice.is_some_and(|choice| matches!(choice.kind, "any" | "tool")) => {
-                self.losses.dropped(place, "this model does not think where it must call a tool");
-                (None, None)
-            }
+            // A budget must leave room for the answer.
             Thinking::Budget if max_tokens <= LEAST_BUDGET => {
                 self.losses.dropped(place, "the limit on tokens leaves no room to think");
                 (None, None)
