@@ -24,7 +24,7 @@ pub(crate) enum ScanError {
     TooDeep,
 }
 
-type Scan<T> = Result<T, ScanError>;
+pub(crate) type Scan<T> = Result<T, ScanError>;
 
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {

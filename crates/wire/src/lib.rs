@@ -19,6 +19,7 @@
 
 pub mod chat;
 pub mod classify;
+mod counts;
 pub mod dialect;
 pub mod envelope;
 pub mod error;

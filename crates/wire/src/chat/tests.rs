@@ -155,7 +155,7 @@ mod usage {
     use super::*;
 
     fn usage(json: Value) -> Option<Usage> {
-        Usage::from_value(&json)
+        Usage::parse(&json.to_string())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Token counts, in each shape that providers send.
 
-use serde_json::Value;
+use crate::counts::each_count;
 
 /// The tokens of one answer. Input includes what was cached, output includes reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,58 +20,78 @@ pub struct Usage {
 impl Usage {
     /// Reads a usage object; `None` if it holds no count.
     pub(super) fn parse(json: &str) -> Option<Self> {
-        Self::from_value(&serde_json::from_str(json).ok()?)
+        let mut said = Said::default();
+        each_count(json, |group, name, count| {
+            if let Some(place) = said.place(group, name) {
+                *place = Some(count);
+            }
+        })?;
+        said.usage()
     }
+}
 
-    pub(super) fn from_value(usage: &Value) -> Option<Self> {
-        let find = |paths: &[&str]| paths.iter().find_map(|path| count(at(usage, path)?));
-        let total = find(&["total_tokens"]);
-        let hit = find(&["prompt_cache_hit_tokens"]);
-        let miss = find(&["prompt_cache_miss_tokens"]);
-        let output = find(&["completion_tokens", "output_tokens"]);
-        // DeepSeek splits the prompt; others leave out one of the three sums.
-        let input = find(&["prompt_tokens", "input_tokens"])
-            .or_else(|| Some(hit.unwrap_or(0) + miss?))
-            .or_else(|| Some(total?.saturating_sub(output?)));
-        let output = output.or_else(|| Some(total?.saturating_sub(input?)));
-        if input.is_none() && output.is_none() {
-            return None;
-        }
-        Some(Self {
-            input_tokens: input.unwrap_or(0),
-            cached_tokens: find(&[
-                "prompt_tokens_details.cached_tokens",
-                "input_tokens_details.cached_tokens",
-                "cached_tokens",
-                "cache_read_input_tokens",
-            ])
-            .or(hit)
-            .unwrap_or(0),
-            cache_write_tokens: find(&[
-                "prompt_tokens_details.cache_write_tokens",
-                "input_tokens_details.cache_write_tokens",
-                "cache_creation_input_tokens",
-            ])
-            .unwrap_or(0),
-            output_tokens: output.unwrap_or(0),
-            reasoning_tokens: find(&[
-                "completion_tokens_details.reasoning_tokens",
-                "output_tokens_details.reasoning_tokens",
-                "reasoning_tokens",
-            ])
-            .unwrap_or(0),
+/// The counts by the names under which they come.
+#[derive(Default)]
+struct Said {
+    prompt: Option<u64>,
+    input: Option<u64>,
+    completion: Option<u64>,
+    output: Option<u64>,
+    total: Option<u64>,
+    /// DeepSeek splits the prompt.
+    hit: Option<u64>,
+    miss: Option<u64>,
+    /// The places where a count may stand, the first that has one holds.
+    cached: [Option<u64>; 4],
+    cache_write: [Option<u64>; 3],
+    reasoning: [Option<u64>; 3],
+}
+
+impl Said {
+    fn place(&mut self, group: &str, name: &str) -> Option<&mut Option<u64>> {
+        let [cached_in_prompt, cached_in_input, cached, cache_read] = &mut self.cached;
+        let [written_in_prompt, written_in_input, cache_creation] = &mut self.cache_write;
+        let [reasoning_in_completion, reasoning_in_output, reasoning] = &mut self.reasoning;
+        Some(match (group, name) {
+            ("", "prompt_tokens") => &mut self.prompt,
+            ("", "input_tokens") => &mut self.input,
+            ("", "completion_tokens") => &mut self.completion,
+            ("", "output_tokens") => &mut self.output,
+            ("", "total_tokens") => &mut self.total,
+            ("", "prompt_cache_hit_tokens") => &mut self.hit,
+            ("", "prompt_cache_miss_tokens") => &mut self.miss,
+            ("", "cached_tokens") => cached,
+            ("", "cache_read_input_tokens") => cache_read,
+            ("", "cache_creation_input_tokens") => cache_creation,
+            ("", "reasoning_tokens") => reasoning,
+            ("prompt_tokens_details", "cached_tokens") => cached_in_prompt,
+            ("input_tokens_details", "cached_tokens") => cached_in_input,
+            ("prompt_tokens_details", "cache_write_tokens") => written_in_prompt,
+            ("input_tokens_details", "cache_write_tokens") => written_in_input,
+            ("completion_tokens_details", "reasoning_tokens") => reasoning_in_completion,
+            ("output_tokens_details", "reasoning_tokens") => reasoning_in_output,
+            _ => return None,
         })
     }
-}
 
-/// The value at a path such as `details.count`. A JSON pointer would do, at a cost: it allocates for each step.
-fn at<'a>(usage: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(usage, |value, key| value.get(key))
-}
-
-/// A count; some servers write it as `12.0`.
-fn count(value: &Value) -> Option<u64> {
-    value
-        .as_u64()
-        .or_else(|| value.as_f64().filter(|count| *count >= 0.0 && *count < 1e15).map(|count| count as u64))
+    fn usage(&self) -> Option<Usage> {
+        let (total, hit) = (self.total, self.hit);
+        let output = self.completion.or(self.output);
+        // Some leave out one of the three sums.
+        let input = self
+            .prompt
+            .or(self.input)
+            .or_else(|| Some(hit.unwrap_or(0).saturating_add(self.miss?)))
+            .or_else(|| Some(total?.saturating_sub(output?)));
+        let output = output.or_else(|| Some(total?.saturating_sub(input?)));
+        input.or(output)?;
+        let first = |places: &[Option<u64>]| places.iter().flatten().next().copied();
+        Some(Usage {
+            input_tokens: input.unwrap_or(0),
+            cached_tokens: first(&self.cached).or(hit).unwrap_or(0),
+            cache_write_tokens: first(&self.cache_write).unwrap_or(0),
+            output_tokens: output.unwrap_or(0),
+            reasoning_tokens: first(&self.reasoning).unwrap_or(0),
+        })
+    }
 }

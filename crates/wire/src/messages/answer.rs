@@ -55,8 +55,8 @@ fn facts(message: &Message<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompl
     }
     let Some(content) = &message.content else { return Err(BadCompletion::NoContent) };
     let mut counts = Counts::default();
-    if let Some(usage) = message.usage.and_then(|usage| serde_json::from_str(usage.get()).ok()) {
-        counts.take(&usage);
+    if let Some(usage) = message.usage {
+        counts.take(usage.get());
     }
     Ok(CompletionFacts {
         usage: counts.usage(),

@@ -156,8 +156,8 @@ impl EventReader {
     }
 
     fn count(&mut self, of: &mut Members<'_>) {
-        if let Some(usage) = of.take("usage").and_then(|usage| serde_json::from_str(usage.get()).ok()) {
-            self.counts.take(&usage);
+        if let Some(usage) = of.take("usage") {
+            self.counts.take(usage.get());
         }
     }
 }

@@ -26,8 +26,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Answer<'_>, Unreadable> {
     let reason = members.take_text("stop_reason")?.unwrap_or_default();
     let sequence = members.take_text("stop_sequence")?.map(Cow::into_owned);
     let mut counts = Counts::default();
-    if let Some(usage) = members.take("usage").and_then(|usage| serde_json::from_str(usage.get()).ok()) {
-        counts.take(&usage);
+    if let Some(usage) = members.take("usage") {
+        counts.take(usage.get());
     }
     Ok(Answer {
         id: members.take_text("id")?.unwrap_or_default(),

@@ -279,7 +279,7 @@ impl StreamDecoder {
     }
 
     fn take_usage(&mut self, usage: Option<&RawValue>) -> Option<Usage> {
-        self.counts.take(&serde_json::from_str(usage?.get()).ok()?);
+        self.counts.take(usage?.get());
         self.usage = self.counts.usage();
         self.usage
     }

@@ -1,8 +1,7 @@
 //! Token counts of a message.
 
-use serde_json::Value;
-
 use crate::chat::Usage;
+use crate::counts::each_count;
 
 /// The counts so far. Each is cumulative (Anthropic API, "Streaming messages"): a later value replaces an earlier
 /// one, is never added to it, and one that is missing or null leaves it as it was.
@@ -16,18 +15,29 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Takes a usage object in.
-    pub(super) fn take(&mut self, usage: &Value) {
-        let count = |path: &str| usage.pointer(path).and_then(number);
-        let by_lifetime =
-            ["5m", "1h"].map(|life| count(&format!("/cache_creation/ephemeral_{life}_input_tokens")));
-        let split: Option<u64> = by_lifetime.into_iter().flatten().reduce(u64::saturating_add);
-        let keep = |slot: &mut Option<u64>, new: Option<u64>| *slot = new.or(*slot);
-        keep(&mut self.input, count("/input_tokens"));
-        keep(&mut self.cache_read, count("/cache_read_input_tokens"));
-        keep(&mut self.cache_write, count("/cache_creation_input_tokens").or(split));
-        keep(&mut self.output, count("/output_tokens"));
-        keep(&mut self.thinking, count("/output_tokens_details/thinking_tokens"));
+    /// Takes a usage object in; something else counts nothing.
+    pub(super) fn take(&mut self, usage: &str) {
+        let mut new = Self::default();
+        let (mut five_minutes, mut one_hour) = (None, None);
+        let read = each_count(usage, |group, name, count| match (group, name) {
+            ("", "input_tokens") => new.input = Some(count),
+            ("", "cache_read_input_tokens") => new.cache_read = Some(count),
+            ("", "cache_creation_input_tokens") => new.cache_write = Some(count),
+            ("", "output_tokens") => new.output = Some(count),
+            ("output_tokens_details", "thinking_tokens") => new.thinking = Some(count),
+            ("cache_creation", "ephemeral_5m_input_tokens") => five_minutes = Some(count),
+            ("cache_creation", "ephemeral_1h_input_tokens") => one_hour = Some(count),
+            _ => {}
+        });
+        if read.is_none() {
+            return;
+        }
+        let by_lifetime = [five_minutes, one_hour].into_iter().flatten().reduce(u64::saturating_add);
+        self.input = new.input.or(self.input);
+        self.cache_read = new.cache_read.or(self.cache_read);
+        self.cache_write = new.cache_write.or(by_lifetime).or(self.cache_write);
+        self.output = new.output.or(self.output);
+        self.thinking = new.thinking.or(self.thinking);
     }
 
     /// The counts in the gateway's terms: Anthropic's input leaves out what was cached, ours includes it. `None`
@@ -45,11 +55,4 @@ impl Counts {
             reasoning_tokens: self.thinking.unwrap_or(0),
         })
     }
-}
-
-/// A count; some servers write it as `12.0`.
-fn number(value: &Value) -> Option<u64> {
-    value
-        .as_u64()
-        .or_else(|| value.as_f64().filter(|count| *count >= 0.0 && *count < 1e15).map(|count| count as u64))
 }
