@@ -170,6 +170,16 @@ impl Trace {
 }
 
 impl Decision {
+    /// The candidate that it is about, where it is about one.
+    pub const fn candidate(&self) -> Option<usize> {
+        match self {
+            Self::Attempt { candidate, .. }
+            | Self::Failed { candidate, .. }
+            | Self::Skipped { candidate, .. } => Some(*candidate),
+            Self::Commit | Self::NoRetry(_) | Self::Stop { .. } | Self::Wait { .. } => None,
+        }
+    }
+
     /// The decision in words; `name` gives a candidate's target name.
     pub fn words(&self, name: &dyn Fn(usize) -> String, started: Instant) -> String {
         match self {

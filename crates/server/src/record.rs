@@ -110,12 +110,12 @@ fn attempts(exchange: &Exchange) -> Vec<AttemptEntry> {
 }
 
 fn trace(exchange: &Exchange) -> Vec<TraceEntry> {
-    let name = |candidate: usize| exchange.target_of(candidate).to_owned();
-    let started = exchange.controller.started();
     let entries = exchange.controller.trace().entries().iter().map(|e| TraceEntry {
         at_ms: since_ms(exchange, e.at),
         rule: rule_of(&e.decision),
-        words: e.decision.words(&name, started),
+        decision: e.decision,
+        target: e.decision.candidate().map(|c| exchange.target_of(c).to_owned()),
+        request_began: exchange.controller.started(),
     });
     entries.collect()
 }

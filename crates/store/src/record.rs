@@ -1,6 +1,9 @@
 //! The records of the ledger.
 
-use serde::Serialize;
+use pointsman_core::time::Instant;
+use pointsman_core::trace::Decision;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 /// One request from its acceptance to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -90,15 +93,36 @@ pub struct AttemptEntry {
     pub cost_estimate_micro_usd: Option<u64>,
 }
 
-/// One decision.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// One decision. It is put in words when it is read: few are.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TraceEntry {
     /// From the request's acceptance, in milliseconds.
     pub at_ms: u64,
     /// The rule that decided.
     pub rule: &'static str,
+    /// What was decided.
+    pub decision: Decision,
+    /// The target that it is about, where it is about one.
+    pub target: Option<String>,
+    /// What the decision's own moments are counted from.
+    pub request_began: Instant,
+}
+
+impl TraceEntry {
     /// The decision in words.
-    pub words: String,
+    pub fn words(&self) -> String {
+        self.decision.words(&|_| self.target.clone().unwrap_or_default(), self.request_began)
+    }
+}
+
+impl Serialize for TraceEntry {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut entry = to.serialize_struct("TraceEntry", 3)?;
+        entry.serialize_field("at_ms", &self.at_ms)?;
+        entry.serialize_field("rule", self.rule)?;
+        entry.serialize_field("words", &self.words())?;
+        entry.end()
+    }
 }
 
 /// Token counts.
@@ -114,4 +138,26 @@ pub struct UsageEntry {
     pub output_tokens: u64,
     /// Of these, reasoning.
     pub reasoning_tokens: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_core::kind::Action;
+    use pointsman_core::trace::Rule;
+
+    use super::*;
+
+    #[test]
+    fn a_decision_is_read_in_words() {
+        let entry = TraceEntry {
+            at_ms: 3,
+            rule: "plan",
+            decision: Decision::Attempt { candidate: 7, action: Action::Primary, rule: Rule::Plan },
+            target: Some("openai-us".to_owned()),
+            request_began: Instant::ZERO,
+        };
+        let read = serde_json::to_value(&entry).unwrap();
+        let words = "primary on openai-us: the first candidate in order that takes calls";
+        assert_eq!(read, serde_json::json!({ "at_ms": 3, "rule": "plan", "words": words }));
+    }
 }
