@@ -1,10 +1,10 @@
 //! Counters and histograms under the names that outside tools rely on. Label sets are bounded: names of targets,
 //! routes and models come from the configuration, never from a request.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use pointsman_store::UsageEntry;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -12,9 +12,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use std::sync::atomic::AtomicU64;
 
 use crate::app::App;
+
+mod known;
+
+use known::Known;
 
 macro_rules! labels {
     ($name:ident { $($field:ident),* }) => {
@@ -75,6 +78,28 @@ pub struct Metrics {
     reloads: Family<Outcome, Counter>,
     build: Family<Version, Gauge>,
     registry: Mutex<Registry>,
+    known_attempts: Known<Counter>,
+    known_answers: Known<Answers>,
+    known_ends: Known<Ends>,
+}
+
+/// What the answers of one model on one target add to. A series is there from the first time that it counts something.
+#[derive(Debug, Default)]
+struct Answers {
+    tokens: [OnceLock<Counter>; 4],
+    cost: OnceLock<Counter<f64, AtomicU64>>,
+    unpriced: OnceLock<Counter>,
+}
+
+/// What requests that ended alike add to.
+#[derive(Debug)]
+struct Ends {
+    requests: Counter,
+    attempts: Histogram,
+    duration: Histogram,
+    first_token: OnceLock<Histogram>,
+    succeeded: OnceLock<Counter>,
+    succeeded_at_once: OnceLock<Counter>,
 }
 
 /// What a finished request adds.
@@ -119,6 +144,9 @@ impl Default for Metrics {
             reloads: Family::default(),
             build: Family::default(),
             registry: Mutex::new(Registry::with_prefix("pointsman")),
+            known_attempts: Known::default(),
+            known_answers: Known::default(),
+            known_ends: Known::default(),
         };
         metrics.register();
         metrics
@@ -181,13 +209,16 @@ impl Metrics {
 
     /// A call to a target ended.
     pub(crate) fn attempt(&self, target: &str, action: &str, outcome: &str, kind: &str) {
-        let labels = AttemptLabels {
-            target: target.into(),
-            action: action.into(),
-            outcome: outcome.into(),
-            kind: kind.into(),
-        };
-        self.attempts.get_or_create(&labels).inc();
+        let attempts = self.known_attempts.get(&[target, action, outcome, kind], || {
+            let labels = AttemptLabels {
+                target: target.into(),
+                action: action.into(),
+                outcome: outcome.into(),
+                kind: kind.into(),
+            };
+            self.attempts.get_or_create_owned(&labels)
+        });
+        attempts.inc();
         if kind == "unknown" {
             self.unknown.get_or_create(&Target { target: target.into() }).inc();
         }
@@ -207,23 +238,36 @@ impl Metrics {
         }
     }
 
-    /// Tokens of an answer, by kind: `input`, `output`, `cached`, `reasoning`.
-    pub(crate) fn tokens(&self, model: &str, target: &str, kind: &str, amount: u64) {
-        if amount > 0 {
-            let labels = Tokens { model: model.into(), target: target.into(), kind: kind.into() };
-            self.tokens.get_or_create(&labels).inc_by(amount);
+    /// An answer's tokens and what it cost, in millionths of a US dollar; an unknown price is never zero.
+    pub(crate) fn answered(
+        &self,
+        model: &str,
+        target: &str,
+        usage: &UsageEntry,
+        cost_micro_usd: Option<u64>,
+    ) {
+        let labels = |kind: &str| Tokens { model: model.into(), target: target.into(), kind: kind.into() };
+        let answers = self.known_answers.get(&[model, target], Answers::default);
+        let amounts = [
+            ("input", usage.input_tokens),
+            ("cached", usage.cached_tokens),
+            ("output", usage.output_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        ];
+        for ((kind, amount), tokens) in amounts.into_iter().zip(&answers.tokens).filter(|((_, n), _)| *n > 0)
+        {
+            tokens.get_or_init(|| self.tokens.get_or_create_owned(&labels(kind))).inc_by(amount);
         }
-    }
-
-    /// What an answer cost, in millionths of a US dollar.
-    pub(crate) fn cost(&self, model: &str, target: &str, micro_usd: u64) {
-        let labels = Tokens { model: model.into(), target: target.into(), kind: "answer".into() };
-        self.cost.get_or_create(&labels).inc_by(micro_usd as f64 / 1e6);
-    }
-
-    /// An answer whose price is unknown: unknown is never zero.
-    pub(crate) fn unpriced(&self, target: &str) {
-        self.unpriced.get_or_create(&Target { target: target.into() }).inc();
+        match cost_micro_usd {
+            Some(cost) => {
+                let all = answers.cost.get_or_init(|| self.cost.get_or_create_owned(&labels("answer")));
+                all.inc_by(cost as f64 / 1e6);
+            }
+            None => {
+                let unpriced = || self.unpriced.get_or_create_owned(&Target { target: target.into() });
+                answers.unpriced.get_or_init(unpriced).inc();
+            }
+        }
     }
 
     /// A limit of ours refused a request.
@@ -233,25 +277,38 @@ impl Metrics {
 
     /// A request ended.
     pub(crate) fn finished(&self, f: &Finished<'_>) {
-        let labels = RequestLabels {
-            route: f.route.into(),
-            dialect: f.dialect.into(),
-            terminal: f.terminal.into(),
-            action: f.action.into(),
-        };
-        self.requests.get_or_create(&labels).inc();
-        let route = Route { route: f.route.into() };
-        self.attempts_per_request.get_or_create(&route).observe(f.attempts as f64);
-        let both = RouteTarget { route: f.route.into(), target: f.target.into() };
-        self.duration.get_or_create(&both).observe(f.duration);
+        let route = || Route { route: f.route.into() };
+        let both = || RouteTarget { route: f.route.into(), target: f.target.into() };
+        let ends = self.known_ends.get(&[f.route, f.dialect, f.terminal, f.action, f.target], || {
+            let labels = RequestLabels {
+                route: f.route.into(),
+                dialect: f.dialect.into(),
+                terminal: f.terminal.into(),
+                action: f.action.into(),
+            };
+            Ends {
+                requests: self.requests.get_or_create_owned(&labels),
+                attempts: self.attempts_per_request.get_or_create_owned(&route()),
+                duration: self.duration.get_or_create_owned(&both()),
+                first_token: OnceLock::new(),
+                succeeded: OnceLock::new(),
+                succeeded_at_once: OnceLock::new(),
+            }
+        });
+        ends.requests.inc();
+        ends.attempts.observe(f.attempts as f64);
+        ends.duration.observe(f.duration);
         if let Some(first_token) = f.first_token {
-            self.first_token.get_or_create(&both).observe(first_token);
+            let all = ends.first_token.get_or_init(|| self.first_token.get_or_create_owned(&both()));
+            all.observe(first_token);
         }
         if f.succeeded {
-            self.success_after_failover.get_or_create(&route).inc();
+            let all = || self.success_after_failover.get_or_create_owned(&route());
+            ends.succeeded.get_or_init(all).inc();
         }
         if f.first_attempt_succeeded {
-            self.success_raw.get_or_create(&route).inc();
+            let all = || self.success_raw.get_or_create_owned(&route());
+            ends.succeeded_at_once.get_or_init(all).inc();
         }
     }
 

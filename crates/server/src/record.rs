@@ -141,15 +141,7 @@ fn count(exchange: &Exchange, entry: &RequestEntry) {
     let target = entry.target.as_deref().unwrap_or("none");
     let model = model_label(exchange);
     if let Some(usage) = &entry.usage {
-        metrics.tokens(model, target, "input", usage.input_tokens);
-        metrics.tokens(model, target, "cached", usage.cached_tokens);
-        metrics.tokens(model, target, "output", usage.output_tokens);
-        metrics.tokens(model, target, "reasoning", usage.reasoning_tokens);
-    }
-    match (&entry.usage, entry.cost_micro_usd) {
-        (Some(_), Some(cost)) => metrics.cost(model, target, cost),
-        (Some(_), None) => metrics.unpriced(target),
-        (None, _) => {}
+        metrics.answered(model, target, usage, entry.cost_micro_usd);
     }
     metrics.malformed(target, entry.malformed_events);
     if matches!(entry.cause, "nothing_has_room" | "queue_full" | "cost_spent") {
