@@ -10,6 +10,7 @@ use crate::failure::Failure;
 
 mod json;
 mod lines;
+mod moment;
 
 use json::JsonLine;
 use lines::{Lines, Written};

@@ -6,9 +6,10 @@ use std::fmt::{self, Debug, Write};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Json, Writer};
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use super::moment::Moment;
 
 /// See the module. What is said within a span (as HTTP/2 does at the most detailed levels) is written by the library.
 pub(crate) struct JsonLine(Format<Json>);
@@ -29,99 +30,105 @@ where
         if ctx.lookup_current().is_some() {
             return self.0.format_event(ctx, to, event);
         }
-        to.write_str("{\"timestamp\":\"")?;
-        SystemTime.format_time(&mut to)?;
-        to.write_str("\",\"level\":\"")?;
-        to.write_str(event.metadata().level().as_str())?;
-        to.write_char('"')?;
-        let mut members = Members { to, result: Ok(()) };
+        let mut line = String::with_capacity(USUAL_LENGTH);
+        line.push_str("{\"timestamp\":\"");
+        line.push_str(Moment::now().as_str());
+        line.push_str("\",\"level\":\"");
+        line.push_str(event.metadata().level().as_str());
+        line.push('"');
+        let mut members = Members { line, result: Ok(()) };
         event.record(&mut members);
         members.result?;
-        members.to.write_str("}\n")
+        members.line.push_str("}\n");
+        to.write_str(&members.line)
     }
 }
 
+/// The line of a request fits in, in bytes.
+const USUAL_LENGTH: usize = 512;
+
 /// Writes each field as a member of the object.
-struct Members<'a> {
-    to: Writer<'a>,
+struct Members {
+    line: String,
     result: fmt::Result,
 }
 
-impl Members<'_> {
-    fn member(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        if self.result.is_err() {
-            return;
-        }
+impl Members {
+    fn name(&mut self, field: &Field) {
         let name = field.name();
-        self.result = (|| {
-            self.to.write_str(",\"")?;
-            self.to.write_str(name.strip_prefix("r#").unwrap_or(name))?;
-            self.to.write_str("\":")?;
-            value(&mut self.to)
-        })();
+        self.line.push_str(",\"");
+        self.line.push_str(name.strip_prefix("r#").unwrap_or(name));
+        self.line.push_str("\":");
+    }
+
+    fn shown(&mut self, field: &Field, value: fmt::Arguments<'_>) {
+        self.name(field);
+        self.result = self.result.and_then(|()| self.line.write_fmt(value));
     }
 }
 
-impl Visit for Members<'_> {
+impl Visit for Members {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.member(field, |to| {
-            to.write_char('"')?;
-            Escaped(&mut *to).write_str(value)?;
-            to.write_char('"')
-        });
+        self.name(field);
+        self.line.push('"');
+        escape(&mut self.line, value);
+        self.line.push('"');
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.member(field, |to| write!(to, "{value}"));
+        self.shown(field, format_args!("{value}"));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.member(field, |to| write!(to, "{value}"));
+        self.shown(field, format_args!("{value}"));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON knows no infinity.
-        self.member(
-            field,
-            |to| if value.is_finite() { write!(to, "{value:?}") } else { to.write_str("null") },
-        );
+        match value.is_finite() {
+            true => self.shown(field, format_args!("{value:?}")),
+            false => self.shown(field, format_args!("null")),
+        }
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.member(field, |to| to.write_str(if value { "true" } else { "false" }));
+        self.shown(field, format_args!("{value}"));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.member(field, |to| {
-            to.write_char('"')?;
-            write!(Escaped(&mut *to), "{value:?}")?;
-            to.write_char('"')
-        });
+        self.name(field);
+        self.line.push('"');
+        self.result = self.result.and_then(|()| write!(Escaped(&mut self.line), "{value:?}"));
+        self.line.push('"');
+    }
+}
+
+struct Escaped<'a>(&'a mut String);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        escape(self.0, text);
+        Ok(())
     }
 }
 
 /// Escapes what a JSON string cannot hold as it is (RFC 8259, section 7).
-struct Escaped<'a, 'b>(&'a mut Writer<'b>);
-
-impl Write for Escaped<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some((place, special)) =
-            rest.char_indices().find(|(_, c)| matches!(c, '"' | '\\' | '\0'..='\x1f'))
-        {
-            let (plain, after) = rest.split_at(place);
-            self.0.write_str(plain)?;
-            match special {
-                '"' => self.0.write_str("\\\"")?,
-                '\\' => self.0.write_str("\\\\")?,
-                '\n' => self.0.write_str("\\n")?,
-                control => write!(self.0, "\\u{:04x}", u32::from(control))?,
-            }
-            // Each of them is one byte long.
-            rest = after.get(1..).unwrap_or_default();
+fn escape(line: &mut String, text: &str) {
+    let mut rest = text;
+    while let Some(place) = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)) {
+        // Each of them is one byte long, and so begins and ends a character.
+        let (plain, after) = rest.split_at(place);
+        line.push_str(plain);
+        let mut after = after.chars();
+        match after.next() {
+            Some('\n') => line.push_str("\\n"),
+            Some(special @ ('"' | '\\')) => line.extend(['\\', special]),
+            Some(control) => line.push_str(&format!("\\u{:04x}", u32::from(control))),
+            None => {}
         }
-        self.0.write_str(rest)
+        rest = after.as_str();
     }
+    line.push_str(rest);
 }
 
 #[cfg(test)]
