@@ -46,7 +46,6 @@ const PROBED_AFTER: Duration = Duration::from_secs(30);
 const PROBED_EVERY: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
 const MAX_STREAMS: u32 = 256;
-const MAX_HEADERS: usize = 128;
 /// Until so many bytes came it may be unclear which version of HTTP is spoken: HTTP/2 begins with them (RFC 9113, section
 /// 3.4), and every HTTP/1.1 request with its Host is longer.
 const PREFACE: usize = 24;
@@ -140,11 +139,12 @@ async fn leave(stages: &Stages, two: &CancellationToken) {
 
 pub(crate) fn builder(max_header: usize) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
+    // An HTTP/1 request has at most 100 headers, which is hyper's own bound: with another one it would take memory from the
+    // heap to read each request.
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
-        .max_headers(MAX_HEADERS)
         .max_buf_size(max_header.max(SMALLEST_BUFFER));
     builder
         .http2()
