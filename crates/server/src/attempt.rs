@@ -1,5 +1,6 @@
 //! One attempt: render for this target, send, read until it is clear what came.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -66,7 +67,9 @@ pub(crate) async fn run(exchange: &mut Exchange, attempt: &Attempt) -> AttemptEn
     (exchange.usage, exchange.model_mismatch) = (None, None);
     (exchange.translation, exchange.losses) = (None, None);
     let started = Instant::now();
-    match call(exchange, attempt, started).await {
+    // Pinned here, as below: a future that is awaited where it is made is moved there whole, and these are large.
+    let call = pin!(call(exchange, attempt, started));
+    match call.await {
         Ok(end) => end,
         Err(failure) => AttemptEnd::Failed(failure),
     }
@@ -93,7 +96,8 @@ async fn call(
     let connect = whole.saturating_duration_since(Instant::now()).saturating_sub(CONNECT_MARGIN);
     let connect = limits.connect.within.min(connect);
     let send = SendLimits { connect, headers: Some(headers.within), write: limits.write };
-    let response = match timeout_at(whole, client.send(request, &send)).await {
+    let sending = pin!(client.send(request, &send));
+    let response = match timeout_at(whole, sending).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(transport(error, limits, headers)),
         Err(_) => return Err(verdict::struck(Struck::Whole, limits.whole, Phase::Sent)),
@@ -108,12 +112,12 @@ async fn call(
         return Err(refused(exchange, upstream, response, whole).await);
     }
     let end = match way {
-        Way::Plain => plain(exchange, attempt, response, started).await?,
+        Way::Plain => pin!(plain(exchange, attempt, response, started)).await?,
         Way::Gather | Way::Stream => {
             let envelope = &exchange.inbound.envelope;
             let tap = StreamTap::new(spoken).with_named_tool(envelope.needs().named_tool);
             let reading = Reading::new(tap, attempt, response, started);
-            reading::until_released(exchange, attempt, reading, way).await?
+            pin!(reading::until_released(exchange, attempt, reading, way)).await?
         }
     };
     Ok(end)
@@ -335,7 +339,7 @@ async fn plain(
     response: Response,
     started: Instant,
 ) -> Result<AttemptEnd, AttemptFailure> {
-    let body = read_whole(exchange, response.body, &attempt.limits, started).await?;
+    let body = pin!(read_whole(exchange, response.body, &attempt.limits, started)).await?;
     answered(exchange, attempt, response.headers, body)
 }
 

@@ -8,7 +8,7 @@
 //! [`Relay`](crate::relay::Relay) the way back. Settling happens when the [`Exchange`] is dropped, on every exit.
 
 use std::collections::BTreeSet;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -246,7 +246,11 @@ async fn until_released(mut exchange: Box<Exchange>, mut command: Command) -> Ou
     loop {
         command = match command {
             Command::Attempt(attempt) => {
-                match hard_stop.run_until_cancelled(attempt::run(&mut exchange, &attempt)).await {
+                let ended = {
+                    let run = pin!(attempt::run(&mut exchange, &attempt));
+                    hard_stop.run_until_cancelled(run).await
+                };
+                match ended {
                     Some(AttemptEnd::Failed(failure)) => exchange.fail(failure),
                     Some(AttemptEnd::Live(live)) => return (exchange, Released::Live(live)),
                     Some(AttemptEnd::Whole(whole)) => return (exchange, Released::Whole(whole)),

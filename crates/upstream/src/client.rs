@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -154,7 +155,12 @@ impl Client {
         loop {
             let out = self.pool.check_out(&key, newer_than, limits.connect).await?;
             let mut lease = out.lease;
-            let failed = match exchange(&mut lease, &prepared, limits).await {
+            // Pinned where it is made: it is large, and moved whole otherwise.
+            let exchanged = {
+                let exchange = pin!(exchange(&mut lease, &prepared, limits));
+                exchange.await
+            };
+            let failed = match exchanged {
                 Ok(response) => {
                     let stale_replaced = newer_than.is_some();
                     let timing = Timing { reused: lease.reused(), connect: out.connect, stale_replaced };

@@ -1,6 +1,7 @@
 //! One try of one request on one connection, up to the response headers.
 
 use std::future::pending;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,8 +50,8 @@ pub(crate) async fn exchange(
     limits: &SendLimits,
 ) -> Result<http::Response<Incoming>, Failed> {
     match lease {
-        Lease::H1(lease) => on_http1(lease, prepared, limits).await,
-        Lease::H2(lease) => on_http2(lease, prepared, limits).await,
+        Lease::H1(lease) => pin!(on_http1(lease, prepared, limits)).await,
+        Lease::H2(lease) => pin!(on_http2(lease, prepared, limits)).await,
     }
 }
 
@@ -64,7 +65,7 @@ async fn on_http1(
     let request = prepared.build(lease.form(), body, lease.proxy_credential())?;
     let outgoing = Outgoing::new(lease.meter(), progress, false);
     let read_before = outgoing.meter.read();
-    let response = lease.try_send(request);
+    let response = pin!(lease.try_send(request));
     match race(response, &outgoing, limits).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(refused)) => {
@@ -99,7 +100,7 @@ async fn on_http2(
     let (body, progress) = Upload::framed(prepared.body.clone());
     let request = prepared.build(RequestForm::Http2, body, None)?;
     let outgoing = Outgoing::new(lease.meter(), progress, true);
-    let response = lease.try_send(request);
+    let response = pin!(lease.try_send(request));
     match race(response, &outgoing, limits).await {
         Ok(Ok(response)) => {
             lease.answered();
@@ -149,11 +150,10 @@ fn phase(unsent: bool) -> TransportPhase {
 
 /// Waits for the response under the write limit while the request goes out, then under the headers limit.
 async fn race(
-    response: impl Future<Output = Sent>,
+    mut response: Pin<&mut impl Future<Output = Sent>>,
     outgoing: &Outgoing,
     limits: &SendLimits,
 ) -> Result<Sent, TransportErrorKind> {
-    tokio::pin!(response);
     tokio::select! {
         biased;
         sent = &mut response => return Ok(sent),
