@@ -12,6 +12,8 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use pointsman_config::Expose;
 use pointsman_wire::dialect::Dialect;
 
+use crate::names::{self, Names};
+
 /// The body of every response. It cannot fail: what breaks upstream is told in the dialect.
 pub(crate) type ClientBody = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -76,51 +78,73 @@ pub(crate) fn json(status: http::StatusCode, value: &serde_json::Value) -> Respo
 }
 
 /// The headers that say who answered and how it came about.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Provenance {
-    pub(crate) request_id: String,
-    /// Further headers in which the client's SDK looks for the request id.
-    pub(crate) id_names: &'static [&'static str],
-    pub(crate) target: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) route: Option<String>,
+#[derive(Clone, Debug)]
+pub(crate) struct Provenance<'a> {
+    pub(crate) request_id: &'a str,
+    pub(crate) dialect: Dialect,
+    pub(crate) target: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) route: Option<&'a str>,
     pub(crate) action: Option<&'static str>,
     pub(crate) attempts: usize,
     pub(crate) substituted: bool,
     pub(crate) reason: Option<String>,
-    pub(crate) upstream_request_id: Option<String>,
+    pub(crate) upstream_request_id: Option<&'a str>,
     /// What the request lost in translation, in words.
-    pub(crate) losses: Option<String>,
+    pub(crate) losses: Option<&'a str>,
     /// The stream was opened before it was known who answers.
     pub(crate) early: bool,
 }
 
-impl Provenance {
+impl<'a> Provenance<'a> {
+    /// Of a request that nobody answered yet.
+    pub(crate) const fn of(request_id: &'a str, dialect: Dialect) -> Self {
+        Self {
+            request_id,
+            dialect,
+            target: None,
+            model: None,
+            route: None,
+            action: None,
+            attempts: 0,
+            substituted: false,
+            reason: None,
+            upstream_request_id: None,
+            losses: None,
+            early: false,
+        }
+    }
+
     /// Writes them, as far as they are exposed.
     pub(crate) fn write(&self, headers: &mut HeaderMap, expose: Expose) {
-        set(headers, "x-request-id", Some(&self.request_id));
-        for name in self.id_names {
-            set(headers, name, Some(&self.request_id));
+        if let Ok(id) = HeaderValue::from_str(self.request_id) {
+            for name in &Names::of(self.dialect).client_request_ids {
+                headers.insert(name, id.clone());
+            }
         }
         if self.early {
-            set(headers, "x-pointsman-early", Some("true"));
+            headers.insert(&names::EARLY, HeaderValue::from_static("true"));
             if expose == Expose::Full {
-                set(headers, "x-pointsman-route", self.route.as_deref());
+                set(headers, &names::ROUTE, self.route);
             }
             return;
         }
-        set(headers, "x-pointsman-action", self.action);
-        set(headers, "x-pointsman-substituted", self.substituted.then_some("true"));
-        set(headers, "x-pointsman-loss", self.losses.as_deref());
-        set(headers, "x-pointsman-upstream-request-id", self.upstream_request_id.as_deref());
+        if let Some(action) = self.action {
+            headers.insert(&names::ACTION, HeaderValue::from_static(action));
+        }
+        if self.substituted {
+            headers.insert(&names::SUBSTITUTED, HeaderValue::from_static("true"));
+        }
+        set(headers, &names::LOSS, self.losses);
+        set(headers, &names::UPSTREAM_REQUEST_ID, self.upstream_request_id);
         if expose == Expose::Minimal {
             return;
         }
-        set(headers, "x-pointsman-target", self.target.as_deref());
-        set(headers, "x-pointsman-model", self.model.as_deref());
-        set(headers, "x-pointsman-route", self.route.as_deref());
-        set(headers, "x-pointsman-attempts", Some(&self.attempts.to_string()));
-        set(headers, "x-pointsman-reason", self.reason.as_deref());
+        set(headers, &names::TARGET, self.target);
+        set(headers, &names::MODEL, self.model);
+        set(headers, &names::ROUTE, self.route);
+        headers.insert(&names::ATTEMPTS, HeaderValue::from(self.attempts));
+        set(headers, &names::REASON, self.reason.as_deref());
     }
 
     /// The same as a JSON object, for streams that were opened early.
@@ -131,13 +155,13 @@ impl Provenance {
             "action": self.action,
             "substituted": self.substituted,
         });
-        if let (Some(object), Some(losses)) = (object.as_object_mut(), &self.losses) {
-            object.insert("loss".into(), losses.as_str().into());
+        if let (Some(object), Some(losses)) = (object.as_object_mut(), self.losses) {
+            object.insert("loss".into(), losses.into());
         }
         if let Some(object) = object.as_object_mut().filter(|_| full) {
-            object.insert("target".into(), self.target.clone().into());
-            object.insert("model".into(), self.model.clone().into());
-            object.insert("route".into(), self.route.clone().into());
+            object.insert("target".into(), self.target.into());
+            object.insert("model".into(), self.model.into());
+            object.insert("route".into(), self.route.into());
             object.insert("attempts".into(), self.attempts.into());
             object.insert("reason".into(), self.reason.clone().into());
         }
@@ -145,10 +169,10 @@ impl Provenance {
     }
 }
 
-fn set(headers: &mut HeaderMap, name: &'static str, value: Option<&str>) {
+fn set(headers: &mut HeaderMap, name: &'static HeaderName, value: Option<&str>) {
     // A name from the configuration that no header can carry is left out rather than failing the request.
     if let Some(value) = value.and_then(|v| HeaderValue::from_str(v).ok()) {
-        headers.insert(HeaderName::from_static(name), value);
+        headers.insert(name, value);
     }
 }
 
@@ -161,11 +185,18 @@ pub(crate) fn copy_rate_limits(dialect: Dialect, from: &HeaderMap, to: &mut Head
     }
 }
 
-pub(crate) fn event_stream(body: ClientBody) -> Response<ClientBody> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
+/// The headers of a stream of events.
+pub(crate) fn event_stream_headers() -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(16);
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    headers
+}
+
+/// A response with these headers.
+pub(crate) fn answer(headers: HeaderMap, body: ClientBody) -> Response<ClientBody> {
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
     response
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use pointsman_core::controller::{Attempt, AttemptLimits, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::request::Shape;
@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::answer::copy_rate_limits;
 use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
-use crate::guard::HOP_HEADER;
+use crate::names::{self, Names};
 use crate::reading::{self, Live, Reading};
 use crate::snapshot::{Auth, Upstream, credential_header};
 use crate::translation;
@@ -182,19 +182,18 @@ fn upstream_headers(
     headers.insert(http::header::ACCEPT, HeaderValue::from_static(accept));
     let asked = exchange.inbound.envelope.dialect();
     // What a client says to its own dialect's providers is not said to others.
-    for name in asked.forwarded_headers().iter().filter(|_| asked == spoken) {
-        let name = HeaderName::from_static(name);
-        for value in exchange.inbound.headers.get_all(&name) {
+    for name in Names::of(asked).forwarded.iter().filter(|_| asked == spoken) {
+        for value in exchange.inbound.headers.get_all(name) {
             headers.append(name.clone(), value.clone());
         }
     }
-    for (name, value) in upstream.provider.required_headers.iter().copied() {
-        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
+    for (name, value) in &upstream.required_headers {
+        headers.entry(name).or_insert_with(|| value.clone());
     }
-    let passed = exchange.inbound.headers.get_all(HOP_HEADER).iter().filter_map(|v| v.to_str().ok());
+    let passed = exchange.inbound.headers.get_all(&names::HOP).iter().filter_map(|v| v.to_str().ok());
     let hops: Vec<&str> = passed.chain([exchange.app.hop_id.as_str()]).collect();
     if let Ok(value) = HeaderValue::from_str(&hops.join(",")) {
-        headers.insert(HOP_HEADER, value);
+        headers.insert(&names::HOP, value);
     }
     let auth = match &upstream.auth {
         Auth::None => None,
@@ -213,10 +212,14 @@ fn upstream_headers(
 
 /// Keeps the provider's id of the call, and its word on how much of the rate limit is left.
 fn note_headers(exchange: &mut Exchange, attempt: &Attempt, headers: &HeaderMap) {
-    let names = exchange.spoken().upstream_request_ids();
-    let id = names.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let dialect = exchange.spoken();
+    let id = Names::of(dialect).upstream_request_ids.iter().find_map(|name| headers.get(name)?.to_str().ok());
     if let (Some(id), Some(note)) = (id.filter(|id| id.len() <= 256), exchange.notes.last_mut()) {
         note.upstream_request_id = Some(id.to_owned());
+    }
+    // Few say anything of it, and to look for each name would cost every answer.
+    if !headers.keys().any(|name| dialect.copies_header(name.as_str())) {
+        return;
     }
     // What is left to the account that a caller brought along says nothing of what is left to others.
     let callers = exchange.snapshot.upstream(attempt.target).is_some_and(Upstream::is_callers);

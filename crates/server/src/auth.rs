@@ -10,6 +10,7 @@ use pointsman_config::{Auth, Key};
 use secrecy::SecretString;
 
 use crate::fail::ApiError;
+use crate::names;
 use crate::snapshot::Snapshot;
 
 /// A longer one is no key of ours, and is not even hashed.
@@ -78,7 +79,7 @@ fn credential(headers: &HeaderMap, query: Option<&str>) -> Result<Option<String>
         }
         found.push(token.trim().to_owned());
     }
-    for name in ["x-api-key", "api-key", "x-goog-api-key"] {
+    for name in [&names::X_API_KEY, &names::API_KEY, &names::X_GOOG_API_KEY] {
         for value in headers.get_all(name) {
             found.push(value.to_str().map_err(|_| ApiError::wrong_key())?.trim().to_owned());
         }

@@ -200,23 +200,23 @@ impl Exchange {
     }
 
     /// Who answered, and how it came about.
-    pub(crate) fn provenance(&self) -> Provenance {
+    pub(crate) fn provenance(&self) -> Provenance<'_> {
         let attempts = self.controller.attempts();
         let last = attempts.last();
         let substituted =
             last.and_then(|a| self.controller.candidate(a.candidate)).is_some_and(|c| c.choice > 0);
         Provenance {
-            request_id: self.inbound.id.clone(),
-            id_names: self.inbound.envelope.dialect().client_request_ids(),
-            target: last.map(|a| self.target_of(a.candidate).to_owned()),
-            model: last.map(|a| self.model_of(a.candidate).to_owned()),
-            route: self.inbound.route.clone(),
+            request_id: &self.inbound.id,
+            dialect: self.inbound.envelope.dialect(),
+            target: last.map(|a| self.target_of(a.candidate)),
+            model: last.map(|a| self.model_of(a.candidate)),
+            route: self.inbound.route.as_deref(),
             action: last.map(|a| a.action.name()),
             attempts: attempts.len(),
             substituted,
             reason: self.reason(),
-            upstream_request_id: self.notes.last().and_then(|n| n.upstream_request_id.clone()),
-            losses: self.losses.clone(),
+            upstream_request_id: self.notes.last().and_then(|n| n.upstream_request_id.as_deref()),
+            losses: self.losses.as_deref(),
             early: false,
         }
     }

@@ -1,12 +1,11 @@
 //! What is refused before anything is looked at: foreign hosts and origins, loops, compressed bodies.
 
-use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, HOST, ORIGIN};
+use http::{HeaderMap, HeaderName};
 
 use crate::fail::ApiError;
+use crate::names;
 
-/// Carries the ids of the gateways that a request has passed.
-pub(crate) const HOP_HEADER: &str = "x-pointsman-hop";
 /// More gateways than this one after the other are a loop, in bytes of their ids.
 const LONGEST_HOPS: usize = 1024;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -57,9 +56,8 @@ impl Hosts {
     }
 
     fn knows_exactly(&self, host: &str) -> bool {
-        let host = host.to_ascii_lowercase();
-        let bare = without_port(&host);
-        self.names.iter().any(|name| *name == host || name == bare)
+        let bare = without_port(host);
+        self.names.iter().any(|name| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(bare))
     }
 }
 
@@ -72,7 +70,7 @@ fn without_port(host: &str) -> &str {
 
 /// A request that passed this very process before would go round for ever.
 pub(crate) fn refuse_loops(headers: &HeaderMap, own: &str) -> Result<(), Box<ApiError>> {
-    let all = headers.get_all(HOP_HEADER);
+    let all = headers.get_all(&names::HOP);
     // It goes on to the provider: a client must not grow what a provider then refuses.
     if all.iter().map(http::HeaderValue::len).sum::<usize>() > LONGEST_HOPS {
         return Err(ApiError::looped());
@@ -91,10 +89,10 @@ const LONGEST_PASSED_ON: usize = 4 * 1024;
 /// Refuses what is too long to be passed on.
 pub(crate) fn refuse_long_headers(
     headers: &HeaderMap,
-    passed_on: &[&'static str],
+    passed_on: &[HeaderName],
 ) -> Result<(), Box<ApiError>> {
     for name in passed_on {
-        let length: usize = headers.get_all(*name).iter().map(|value| value.len()).sum();
+        let length: usize = headers.get_all(name).iter().map(|value| value.len()).sum();
         if length > LONGEST_PASSED_ON {
             let message = format!("the header {name} is longer than {LONGEST_PASSED_ON} bytes");
             return Err(ApiError::bad_request(&message, None));

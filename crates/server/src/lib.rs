@@ -20,6 +20,7 @@ mod intake;
 mod limits;
 mod listing;
 mod metrics;
+mod names;
 mod pipeline;
 mod preferences;
 mod reading;

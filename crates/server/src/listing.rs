@@ -8,6 +8,7 @@ use crate::answer::{ClientBody, json as json_response};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::fail::ApiError;
+use crate::names;
 use crate::snapshot::Snapshot;
 
 /// `/healthz` and `/readyz`. They never call a provider.
@@ -32,7 +33,7 @@ pub(crate) fn bare(path: &str) -> &str {
 pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
     let bare = bare(path);
     // The header only tells where the path does not.
-    let header = || !bare.starts_with("/chat/") && headers.contains_key("anthropic-version");
+    let header = || !bare.starts_with("/chat/") && headers.contains_key(&names::ANTHROPIC_VERSION);
     if bare.starts_with("/messages") || header() { Dialect::Messages } else { Dialect::Chat }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use pointsman_config::nearest;
+use pointsman_config::{Expose, nearest};
 use pointsman_core::controller::{Command, Event, Stop};
 use pointsman_core::request::{Resolved, resolve};
 use pointsman_core::rng::stable_hash;
@@ -24,13 +24,16 @@ use pointsman_wire::envelope::{Envelope, Limits};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::answer::{ClientBody, Provenance, copy_rate_limits, event_stream, full, in_pieces, streamed};
+use crate::answer::{
+    ClientBody, Provenance, answer, copy_rate_limits, event_stream_headers, full, in_pieces, streamed,
+};
 use crate::app::App;
 use crate::attempt::{self, AttemptEnd, Whole};
 use crate::auth::{Caller, authenticate, caller_keys};
 use crate::exchange::{Exchange, Inbound};
 use crate::fail::ApiError;
 use crate::guard::{Hosts, refuse_compressed, refuse_long_headers, refuse_loops};
+use crate::names::Names;
 use crate::reading::Live;
 use crate::relay::Relay;
 use crate::run::Worker;
@@ -66,8 +69,7 @@ pub(crate) async fn serve(
             );
             let pointsman = json!({ "request_id": id, "terminal": "rejected", "reason": error.cause });
             let mut response = error.response(dialect, &id, &pointsman);
-            Provenance { request_id: id, id_names: dialect.client_request_ids(), ..Provenance::default() }
-                .write(response.headers_mut(), pointsman_config::Expose::Minimal);
+            Provenance::of(&id, dialect).write(response.headers_mut(), Expose::Minimal);
             response
         }
     };
@@ -139,7 +141,7 @@ async fn generate(
         return Err(ApiError::unavailable("too many requests are in flight", "max_in_flight", None));
     };
     refuse_compressed(request.headers())?;
-    refuse_long_headers(request.headers(), dialect.forwarded_headers())?;
+    refuse_long_headers(request.headers(), &Names::of(dialect).forwarded)?;
     let (parts, body) = request.into_parts();
     let mut claim = app.admission.claim();
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
@@ -296,30 +298,28 @@ fn finish(mut exchange: Box<Exchange>, released: Released) -> Response<ClientBod
         Released::Whole(whole) => {
             exchange.succeed();
             exchange.settle();
-            let mut headers = HeaderMap::new();
+            let mut headers = HeaderMap::with_capacity(16);
             headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             copy_rate_limits(exchange.inbound.envelope.dialect(), &whole.headers, &mut headers);
             exchange.provenance().write(&mut headers, expose);
             // Its place in flight and its claim on memory last until the client has taken the answer.
-            let mut response = Response::new(in_pieces(whole.body, exchange));
-            *response.headers_mut() = headers;
-            response
+            answer(headers, in_pieces(whole.body, exchange))
         }
         Released::Live(live) => {
-            let provenance = exchange.provenance();
-            let (dialect, upstream_headers) = (exchange.inbound.envelope.dialect(), live.headers.clone());
-            let mut response = event_stream(streamed(Relay::new(exchange, live), Relay::next));
-            copy_rate_limits(dialect, &upstream_headers, response.headers_mut());
-            provenance.write(response.headers_mut(), expose);
-            response
+            let mut headers = event_stream_headers();
+            copy_rate_limits(exchange.inbound.envelope.dialect(), &live.headers, &mut headers);
+            exchange.provenance().write(&mut headers, expose);
+            answer(headers, streamed(Relay::new(exchange, live), Relay::next))
         }
     }
 }
 
 /// What a stream that is opened early says before it is known who answers.
 struct Opening {
-    provenance: Provenance,
-    expose: pointsman_config::Expose,
+    request_id: String,
+    dialect: Dialect,
+    route: Option<String>,
+    expose: Expose,
 }
 
 /// A stream that was opened early: heartbeats until the loop comes to something, then that.
@@ -333,20 +333,20 @@ enum Early {
 
 impl Opening {
     fn of(exchange: &Exchange) -> Self {
-        let provenance = Provenance {
+        Self {
             request_id: exchange.inbound.id.clone(),
-            id_names: exchange.inbound.envelope.dialect().client_request_ids(),
+            dialect: exchange.inbound.envelope.dialect(),
             route: exchange.inbound.route.clone(),
-            early: true,
-            ..Provenance::default()
-        };
-        Self { provenance, expose: exchange.snapshot.config.server.expose }
+            expose: exchange.snapshot.config.server.expose,
+        }
     }
 
     fn early(self, pending: Pending, keepalive: Duration) -> Response<ClientBody> {
-        let mut response = event_stream(streamed(Early::Opened(pending, keepalive), Early::next));
-        self.provenance.write(response.headers_mut(), self.expose);
-        response
+        let mut headers = event_stream_headers();
+        let route = self.route.as_deref();
+        let provenance = Provenance { route, early: true, ..Provenance::of(&self.request_id, self.dialect) };
+        provenance.write(&mut headers, self.expose);
+        answer(headers, streamed(Early::Opened(pending, keepalive), Early::next))
     }
 }
 

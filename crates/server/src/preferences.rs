@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use pointsman_core::policy::{GatherPolicy, Profile, Strategy};
 use pointsman_core::request::{
     ModelChoice, Needs, Preferences, Request, Reroute, Resolved, Shape, resolve_model,
@@ -13,7 +13,7 @@ use pointsman_wire::envelope::{DataCollection, Envelope, Sort, Structured};
 
 use crate::auth::CALLER_KEY_PREFIX;
 use crate::fail::ApiError;
-use crate::guard::HOP_HEADER;
+use crate::names;
 
 type Refusal = Box<ApiError>;
 
@@ -48,16 +48,16 @@ pub(crate) fn request(
     })
 }
 
-const KNOWN: [&str; 7] = [
-    "x-pointsman-deadline-ms",
-    HOP_HEADER,
-    "x-pointsman-max-attempts",
-    "x-pointsman-reroute",
-    "x-pointsman-side-effects",
-    "x-pointsman-strategy",
-    "x-pointsman-tags",
+static KNOWN: [&HeaderName; 7] = [
+    &names::DEADLINE,
+    &names::HOP,
+    &names::MAX_ATTEMPTS,
+    &names::REROUTE,
+    &names::SIDE_EFFECTS,
+    &names::STRATEGY,
+    &names::TAGS,
 ];
-const NOT_BUILT: [&str; 3] = ["x-pointsman-operation", "x-pointsman-resume-of", "idempotency-key"];
+static NOT_BUILT: [&HeaderName; 3] = [&names::OPERATION, &names::RESUME_OF, &names::IDEMPOTENCY_KEY];
 
 /// Nothing that was meant for the gateway is passed over: a misspelt wish may be one about where data goes.
 fn all_known(headers: &HeaderMap) -> Result<(), Refusal> {
@@ -65,12 +65,11 @@ fn all_known(headers: &HeaderMap) -> Result<(), Refusal> {
         let message = format!("the header {name} is not built yet: send the request without it");
         return Err(ApiError::bad_request(&message, None));
     }
-    let mut ours =
-        headers.keys().map(http::HeaderName::as_str).filter(|name| name.starts_with("x-pointsman-"));
-    let unknown = |name: &&str| !KNOWN.contains(name) && !name.starts_with(CALLER_KEY_PREFIX);
-    match ours.find(unknown) {
+    let mut ours = headers.keys().filter(|name| name.as_str().starts_with("x-pointsman-"));
+    let unknown = |name: &&HeaderName| !KNOWN.contains(name) && !name.as_str().starts_with(CALLER_KEY_PREFIX);
+    match ours.find(unknown).map(HeaderName::as_str) {
         Some(name) => {
-            let close = pointsman_config::nearest(name, KNOWN);
+            let close = pointsman_config::nearest(name, KNOWN.map(HeaderName::as_str));
             let hint = close.first().map_or(String::new(), |close| format!(", did you mean {close}?"));
             let name: String = name.chars().take(80).collect();
             Err(ApiError::bad_request(&format!("there is no header {name}{hint}"), None))
@@ -79,7 +78,7 @@ fn all_known(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -89,15 +88,15 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Ref
     text.map(Some).map_err(|_| ApiError::bad_request(&format!("the header {name} is no readable text"), None))
 }
 
-fn malformed(name: &str, wants: &str) -> Refusal {
+fn malformed(name: &HeaderName, wants: &str) -> Refusal {
     ApiError::bad_request(&format!("the header {name} must be {wants}"), None)
 }
 
 fn narrow(governance: &mut Governance, envelope: &Envelope, headers: &HeaderMap) -> Result<(), Refusal> {
-    if let Some(name) = header(headers, "x-pointsman-strategy")? {
+    if let Some(name) = header(headers, &names::STRATEGY)? {
         let known: Vec<&str> = Strategy::NAMES.iter().map(|(n, _)| *n).collect();
         governance.strategy = Strategy::named(name)
-            .ok_or_else(|| malformed("x-pointsman-strategy", &format!("one of {}", known.join(", "))))?;
+            .ok_or_else(|| malformed(&names::STRATEGY, &format!("one of {}", known.join(", "))))?;
     } else if let Some(sort) = &envelope.preferences().sort {
         governance.strategy = match sort {
             Sort::Price => Strategy::LowestCost,
@@ -105,10 +104,9 @@ fn narrow(governance: &mut Governance, envelope: &Envelope, headers: &HeaderMap)
             Sort::Latency => Strategy::LowestLatency,
         };
     }
-    if let Some(text) = header(headers, "x-pointsman-max-attempts")? {
+    if let Some(text) = header(headers, &names::MAX_ATTEMPTS)? {
         let wanted = text.parse::<u32>().ok().filter(|n| *n > 0);
-        let wanted =
-            wanted.ok_or_else(|| malformed("x-pointsman-max-attempts", "a whole number of 1 or more"))?;
+        let wanted = wanted.ok_or_else(|| malformed(&names::MAX_ATTEMPTS, "a whole number of 1 or more"))?;
         governance.budget.max_attempts = governance.budget.max_attempts.min(wanted);
     }
     Ok(())
@@ -179,7 +177,7 @@ fn needs(envelope: &Envelope) -> Needs {
 
 fn preferences(envelope: &Envelope, headers: &HeaderMap) -> Result<Preferences, Refusal> {
     let from = envelope.preferences();
-    let tags = header(headers, "x-pointsman-tags")?.unwrap_or_default();
+    let tags = header(headers, &names::TAGS)?.unwrap_or_default();
     let micro = |usd: Option<f64>| usd.map_or(u64::MAX, |usd| (usd.max(0.0) * 1e6) as u64);
     Ok(Preferences {
         only: from.only.clone(),
@@ -201,38 +199,37 @@ fn preferences(envelope: &Envelope, headers: &HeaderMap) -> Result<Preferences, 
 /// The caller's own limit: ours in milliseconds, or what its SDK says of its read timeout, in seconds. An SDK's word
 /// that cannot be read (`NOT_GIVEN`) counts as absent.
 fn caller_deadline(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
-    if let Some(text) = header(headers, "x-pointsman-deadline-ms")? {
+    if let Some(text) = header(headers, &names::DEADLINE)? {
         let ms = text.parse::<u64>().ok().filter(|ms| *ms > 0);
-        let ms =
-            ms.ok_or_else(|| malformed("x-pointsman-deadline-ms", "a whole number of milliseconds above 0"))?;
+        let ms = ms.ok_or_else(|| malformed(&names::DEADLINE, "a whole number of milliseconds above 0"))?;
         return Ok(Some(Duration::from_millis(ms)));
     }
-    let sdk = ["x-stainless-read-timeout", "x-stainless-timeout"].iter().find_map(|name| {
-        let seconds = headers.get(*name)?.to_str().ok()?.trim().parse::<f64>().ok()?;
+    let sdk = [&names::SDK_READ_TIMEOUT, &names::SDK_TIMEOUT].into_iter().find_map(|name| {
+        let seconds = headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok()?;
         Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero())
     });
     Ok(sdk)
 }
 
 fn reroute(headers: &HeaderMap) -> Result<Reroute, Refusal> {
-    match header(headers, "x-pointsman-reroute")? {
+    match header(headers, &names::REROUTE)? {
         None | Some("fallback") => Ok(Reroute::Fallback),
         Some("failover") => Ok(Reroute::Failover),
         Some("none") => Ok(Reroute::None),
-        Some(_) => Err(malformed("x-pointsman-reroute", "fallback, failover or none")),
+        Some(_) => Err(malformed(&names::REROUTE, "fallback, failover or none")),
     }
 }
 
 fn replay_safe(headers: &HeaderMap) -> Result<bool, Refusal> {
-    match header(headers, "x-pointsman-side-effects")? {
+    match header(headers, &names::SIDE_EFFECTS)? {
         None | Some("none") => Ok(true),
         Some("possible") => Ok(false),
-        Some(_) => Err(malformed("x-pointsman-side-effects", "none or possible")),
+        Some(_) => Err(malformed(&names::SIDE_EFFECTS, "none or possible")),
     }
 }
 
 fn sdk_retry(headers: &HeaderMap) -> bool {
-    let count = headers.get("x-stainless-retry-count").and_then(|v| v.to_str().ok());
+    let count = headers.get(&names::SDK_RETRY_COUNT).and_then(|v| v.to_str().ok());
     count.and_then(|text| text.trim().parse::<u32>().ok()).is_some_and(|n| n >= 1)
 }
 

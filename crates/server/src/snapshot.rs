@@ -30,6 +30,8 @@ pub(crate) struct Upstream {
     pub(crate) path: Path,
     pub(crate) provider: &'static Provider,
     pub(crate) auth: Auth,
+    /// What the provider wants in every call that the client does not say itself.
+    pub(crate) required_headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) http: HttpVersion,
     pub(crate) ca_file: Option<PathBuf>,
 }
@@ -124,8 +126,12 @@ impl Upstream {
             HttpPreference::One => HttpVersion::Http1,
             HttpPreference::Two => HttpVersion::Http2,
         };
+        let required = provider.required_headers.iter().copied();
+        let required_headers = required
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect();
         let ca_file = from.ca_file.clone();
-        Ok(Self { origin: Arc::new(origin), path, provider, auth, http, ca_file })
+        Ok(Self { origin: Arc::new(origin), path, provider, auth, required_headers, http, ca_file })
     }
 
     /// Whether the account is the caller's own.
