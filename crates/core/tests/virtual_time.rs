@@ -114,7 +114,7 @@ fn a_route_with_a_single_target_answers_again_within_two_seconds_of_its_recovery
             let from = sim.world.now.after(secs(5));
             let to = from.after(length);
             sim.traffic(ms(100), length.saturating_add(secs(40)));
-            sim.run(&mut outage(&["A"], kind, from, to));
+            sim.run_streams(&mut outage(&["A"], kind, from, to));
             let (first, all) = after_recovery(&sim, to);
             assert!(first <= secs(2), "{kind}: first answer {first:?} after an outage of {length:?}");
             assert!(all <= secs(2), "{kind}: refused still {all:?} after an outage of {length:?}");
@@ -164,7 +164,7 @@ fn a_route_whose_targets_all_failed_answers_again_within_two_seconds_of_a_recove
         let from = sim.world.now.after(secs(5));
         let to = from.after(secs(47));
         sim.traffic(ms(100), secs(90));
-        sim.run(&mut outage(&["A", "B", "C"], kind, from, to));
+        sim.run_streams(&mut outage(&["A", "B", "C"], kind, from, to));
         let (first, all) = after_recovery(&sim, to);
         assert!(first <= secs(2) && all <= secs(2), "{kind}: {first:?}, {all:?}");
     }
