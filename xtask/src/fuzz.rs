@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{cargo, output, succeed};
+use crate::apt;
+use crate::process::{cargo, on_path, output, succeed};
 
 /// One fuzz target and what it starts from, relative to the root.
 struct Target {
@@ -76,6 +77,9 @@ impl Options {
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments)?;
     let host = host()?;
+    if std::env::var_os("CXX").is_none() && on_path("c++").is_none() {
+        apt::install(&["g++"], MISSING)?;
+    }
     succeed(&mut build(root, &host, options.target.as_deref())).context("the fuzz targets do not build")?;
     let wanted = |target: &&Target| options.target.as_deref().is_none_or(|name| name == target.name);
     let queue = Mutex::new(TARGETS.iter().filter(wanted));
@@ -103,6 +107,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool> {
     }
     Ok(found.is_empty())
 }
+
+const MISSING: &str = "libFuzzer is C++ and no `c++` was found: install a compiler (Debian, Ubuntu: `apt-get install g++`; \
+    Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`) or name one in CXX, and run the command again";
 
 /// Fuzzers that run beside each other.
 const AT_ONCE: usize = 2;

@@ -99,7 +99,7 @@ fn mark(span: &Span) -> Mark {
 
 fn syntax(text: &str, error: &ScanError) -> Stop {
     let at = Mark { line: error.marker().line(), column: error.marker().col() + 1 };
-    let line = text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
+    let line = lines(text).nth(at.line.saturating_sub(1)).unwrap_or_default();
     let indent = line.chars().take_while(|c| c.is_whitespace());
     if let Some(tab) = indent.enumerate().find(|(_, c)| *c == '\t').map(|(column, _)| column) {
         let at = Mark { column: tab + 1, ..at };
@@ -107,6 +107,11 @@ fn syntax(text: &str, error: &ScanError) -> Stop {
     }
     let hint = if line.contains("${") { "; inside braces write \"${NAME}\" with quotes" } else { "" };
     (at, format!("not valid YAML: {}{hint}", error.kind()))
+}
+
+/// The lines as YAML counts them: a carriage return alone ends one too (YAML 1.2.2, 5.4).
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
 /// A collection that is still open.

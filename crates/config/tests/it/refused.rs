@@ -310,6 +310,12 @@ fn a_value_from_a_variable_is_shown_as_it_is_written_never_as_it_is() {
 #[test]
 fn what_is_not_yaml_says_where() {
     refuses("targets:\n\tt: 1\n", &["f.yaml:2:1: a tab in the indentation; YAML takes spaces only"]);
+    // YAML ends a line at a carriage return too, and a tab after one that has begun is no indentation.
+    refuses("targets:\r\tt: 1\r", &["f.yaml:2:1: a tab in the indentation; YAML takes spaces only"]);
+    refuses(
+        "targets: { a: b,\t\r%\r\r\r }\n",
+        &["f.yaml:2:2: not valid YAML: while scanning a directive, could not find expected directive name"],
+    );
     refuses(
         "targets: { t: { provider: ollama, model: ${M} } }\n",
         &[
