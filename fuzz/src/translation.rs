@@ -7,10 +7,8 @@ use bytes::{Bytes, BytesMut};
 use pointsman_wire::dialect::{Dialect, StreamTap};
 use pointsman_wire::grammar::MessagesGrammar;
 use pointsman_wire::sse::SseDecoder;
-use pointsman_wire::translate::{Destination, Manner, Names, StreamTranslator, answer, request};
+use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, request};
 use serde_json::value::RawValue;
-
-const MANNER: Manner = Manner { created_s: 1_700_000_000, include_usage: true };
 
 /// Takes the first byte for the direction and for what comes: a request, a plain answer or a stream.
 pub fn check(data: &[u8]) {
@@ -33,6 +31,8 @@ fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
             max_output: None,
             reasons: stream,
             max_tokens_name: None,
+            origin: "0451",
+            custom_tools: stream,
         };
         let Ok(written) = request(body, from, to, &destination) else { continue };
         let sent = members(&written.body);
@@ -58,7 +58,7 @@ fn members(json: &[u8]) -> BTreeMap<String, &RawValue> {
 }
 
 fn answered(body: &[u8], from: Dialect, to: Dialect) {
-    if let Ok(said) = answer(body, from, to, &Names::default(), 0) {
+    if let Ok(said) = answer(body, from, to, &Back::default()) {
         members(&said);
     }
 }
@@ -67,7 +67,7 @@ fn answered(body: &[u8], from: Dialect, to: Dialect) {
 fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
     let mut decoder = SseDecoder::new(1 << 20);
     decoder.push(Bytes::copy_from_slice(stream));
-    let mut translator = StreamTranslator::new(from, to, Names::default(), MANNER);
+    let mut translator = StreamTranslator::new(from, to, Back { include_usage: true, ..Back::default() });
     let mut out = BytesMut::new();
     while let Ok(Some(event)) = decoder.next_event() {
         if translator.event(event.event.as_deref(), &event.data, &mut out).is_err() {

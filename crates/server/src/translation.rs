@@ -8,7 +8,7 @@ use pointsman_wire::dialect::Dialect;
 use pointsman_wire::error::UpstreamError;
 use pointsman_wire::ir::{Loss, Losses};
 use pointsman_wire::passthrough::{Edits, render};
-use pointsman_wire::translate::{self, Destination, Manner, Names, Refused, StreamTranslator};
+use pointsman_wire::translate::{self, Back, Destination, Refused, StreamTranslator};
 
 use crate::exchange::{AttemptFailure, Exchange};
 use crate::verdict;
@@ -18,8 +18,7 @@ use crate::verdict;
 pub(crate) struct Translation {
     spoken: Dialect,
     asked: Dialect,
-    names: Names,
-    manner: Manner,
+    back: Back,
 }
 
 impl Translation {
@@ -30,14 +29,14 @@ impl Translation {
 
     /// A plain answer in the client's dialect.
     pub(crate) fn answer(&self, body: &Bytes) -> Result<Bytes, AttemptFailure> {
-        translate::answer(body, self.spoken, self.asked, &self.names, self.manner.created_s).map_err(|e| {
+        translate::answer(body, self.spoken, self.asked, &self.back).map_err(|e| {
             verdict::bad_response(&format!("the answer cannot be translated: {e}"), Phase::Headers, false)
         })
     }
 
     /// What translates the stream of the attempt.
     pub(crate) fn into_stream(self) -> StreamTranslator {
-        StreamTranslator::new(self.spoken, self.asked, self.names, self.manner)
+        StreamTranslator::new(self.spoken, self.asked, self.back)
     }
 }
 
@@ -63,7 +62,8 @@ pub(crate) fn body(
     if spoken == asked {
         return Ok(render(&exchange.inbound.body, &exchange.inbound.envelope, edits));
     }
-    let catalog = &exchange.snapshot.config.catalog;
+    let target = exchange.snapshot.config.catalog.target(attempt.target).map_or("", |t| t.name.as_str());
+    let origin = translate::origin(target);
     let candidate = exchange.controller.candidate(attempt.candidate);
     let destination = Destination {
         model: edits.model,
@@ -72,9 +72,10 @@ pub(crate) fn body(
         max_output: candidate.and_then(|c| c.max_output),
         reasons: candidate.is_some_and(|c| c.reasons),
         max_tokens_name: edits.max_tokens_name,
+        origin: &origin,
+        custom_tools: false,
     };
     let written = translate::request(&exchange.inbound.body, asked, spoken, &destination).map_err(refused)?;
-    let target = catalog.target(attempt.target).map_or("", |t| t.name.as_str());
     let strict = exchange.controller.request().governance.on_loss == OnLoss::Reject;
     if let Some(loss) = written.losses.as_slice().first().filter(|_| strict) {
         let words = format!(
@@ -87,11 +88,13 @@ pub(crate) fn body(
     }
     exchange.app.metrics.losses(target, written.losses.as_slice().len());
     exchange.losses = header(&written.losses);
-    let manner = Manner {
+    let back = Back {
+        names: written.names,
         created_s: u64::try_from(exchange.inbound.at_unix_ms / 1_000).unwrap_or(0),
         include_usage: exchange.inbound.envelope.include_usage(),
+        origin,
     };
-    exchange.translation = Some(Translation { spoken, asked, names: written.names, manner });
+    exchange.translation = Some(Translation { spoken, asked, back });
     Ok(written.body)
 }
 

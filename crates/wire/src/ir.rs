@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 
 pub use answer::{Answer, Stop};
 pub use request::{
-    Block, CacheMark, Effort, Format, Media, MediaKind, Mode, Places, Reasoning, Request, Role, Signature,
-    Source, Tool, ToolCall, ToolChoice, ToolResult, Turn,
+    Block, CacheMark, Common, CommonName, Effort, Format, Media, MediaKind, Mode, Places, Reasoning, Request,
+    Role, Signature, Source, Tool, ToolCall, ToolChoice, ToolKind, ToolResult, Turn,
 };
 pub use stream::{Event, Opening, Piece};
 
@@ -98,6 +98,37 @@ impl Losses {
     /// Notes that something near it was said instead.
     pub(crate) fn changed(&mut self, pointer: impl Into<String>, note: &'static str) {
         self.note(Loss { pointer: pointer.into(), kind: LossKind::Changed, note });
+    }
+
+    /// Leaves out what only another dialect has, and notes it.
+    ///
+    /// # Errors
+    /// [`Untranslatable`] if the request would mean something else without it.
+    pub(crate) fn leave_out(&mut self, opaque: &Opaque<'_>) -> Result<(), Untranslatable> {
+        let note = "only the client's dialect has it";
+        match opaque.weight {
+            Weight::Hint => {
+                self.dropped(opaque.pointer.clone(), note);
+                Ok(())
+            }
+            Weight::Meaning => Err(Untranslatable::at(opaque.pointer.clone(), note)),
+        }
+    }
+
+    /// Leaves out what a request says beside its turns and tools, and which the dialect written has no name for:
+    /// what only another one has, and the parameters that are not among `known`.
+    ///
+    /// # Errors
+    /// [`Untranslatable`] if the request would mean something else without it.
+    pub(crate) fn leave_out_of(
+        &mut self,
+        request: &Request<'_>,
+        known: &[CommonName],
+    ) -> Result<(), Untranslatable> {
+        for common in request.common.iter().filter(|common| !known.contains(&common.name)) {
+            self.dropped(common.pointer.clone(), "the provider's dialect has no such parameter");
+        }
+        request.opaque.iter().try_for_each(|opaque| self.leave_out(opaque))
     }
 
     /// What was lost, in the order in which it was met.

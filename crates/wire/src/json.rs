@@ -10,7 +10,7 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use members::{Members, list};
+pub(crate) use members::{Members, list, span_of};
 
 /// A place in the text, from the first byte to just after the last.
 pub(crate) type Span = Range<usize>;

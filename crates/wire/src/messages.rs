@@ -10,6 +10,7 @@ mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod thoughts;
 mod tools;
 mod usage;
 
@@ -25,6 +26,7 @@ pub use gather::Gather;
 pub(crate) use reply::{decode as decode_answer, encode as encode_answer};
 pub(crate) use request::{decode as decode_request, encode as encode_request};
 pub use stream::StreamDecoder;
+pub(crate) use thoughts::without_foreign;
 pub use tools::{PROVIDER_TOOLS, ProviderTool, provider_tool};
 
 /// How deep the data of an event may nest when it is searched.

@@ -8,6 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::dialect::Dialect;
 use crate::envelope::{Envelope, Field};
 use crate::json::Span;
+use crate::messages;
 
 /// What happens to the `provider` field of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,7 +88,11 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
         plan.stream_options(edits);
         plan.max_tokens(edits);
     }
-    plan.apply(body)
+    let sent = plan.apply(body);
+    match envelope.dialect() {
+        Dialect::Chat => sent,
+        Dialect::Messages => messages::without_foreign(sent),
+    }
 }
 
 struct Plan<'e> {

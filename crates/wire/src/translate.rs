@@ -5,19 +5,26 @@
 //! lost on the way is told; what would mean something else is refused before anything is sent.
 
 mod names;
+mod seal;
 mod stream;
+mod unwrap;
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use crate::dialect::Dialect;
-use crate::ir::{Losses, Request, Unreadable, Untranslatable};
+use crate::ir::{Answer, Block, Losses, Request, Signature, Unreadable, Untranslatable};
 use crate::passthrough::MaxTokensName;
 use crate::{chat, messages};
 
 pub use names::Names;
 pub(crate) use names::fingerprint;
+pub use seal::origin;
+pub(crate) use seal::{is_foreign, may_hold_foreign, unpack};
 pub(crate) use stream::Sink;
-pub use stream::{Manner, StreamTranslator, TooMuchHeld};
+pub use stream::{StreamTranslator, TooMuchHeld};
+pub(crate) use unwrap::{SCHEMA as WRAPPED_SCHEMA, wrap};
 
 /// What a request is written for.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +41,10 @@ pub struct Destination<'t> {
     pub reasons: bool,
     /// The name under which the provider takes the limit on output tokens.
     pub max_tokens_name: Option<MaxTokensName>,
+    /// The target, as [`origin`] names it: what it sealed before may go to it again.
+    pub origin: &'t str,
+    /// Whether the provider has tools that take any text, in dialects that have such.
+    pub custom_tools: bool,
 }
 
 /// A request as it is sent.
@@ -45,6 +56,19 @@ pub struct Written {
     pub losses: Losses,
     /// What was renamed: the answer must be translated with it.
     pub names: Names,
+}
+
+/// What must be known to write an answer in the client's dialect.
+#[derive(Debug, Clone, Default)]
+pub struct Back {
+    /// What was renamed in the request.
+    pub names: Names,
+    /// The time of the answer in seconds since 1970, for dialects that tell it.
+    pub created_s: u64,
+    /// Whether the client asked to be told what a stream took, where that is asked for.
+    pub include_usage: bool,
+    /// The target that answers, as [`origin`] names it.
+    pub origin: String,
 }
 
 /// Why a request is not sent in another dialect.
@@ -83,26 +107,31 @@ fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
     }
 }
 
-/// Writes a provider's whole answer in the client's dialect. `created_s` is the time of the answer in seconds since 1970, for
-/// dialects that tell it.
+/// Writes a provider's whole answer in the client's dialect.
 ///
 /// # Errors
 /// [`Unreadable`] if it is no answer of its dialect.
-pub fn answer(
-    body: &[u8],
-    from: Dialect,
-    to: Dialect,
-    names: &Names,
-    created_s: u64,
-) -> Result<Bytes, Unreadable> {
+pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<Bytes, Unreadable> {
     let mut answer = match from {
         Dialect::Chat => chat::decode_answer(body)?,
         Dialect::Messages => messages::decode_answer(body)?,
     };
-    names.restore(&mut answer);
+    back.names.restore(&mut answer);
+    seal_thoughts(&mut answer, from, &back.origin);
     let bytes = match to {
-        Dialect::Chat => chat::encode_answer(&answer, created_s),
+        Dialect::Chat => chat::encode_answer(&answer, back.created_s),
         Dialect::Messages => messages::encode_answer(&answer),
     };
     bytes.map(Bytes::from).map_err(|_| Unreadable::at("", "cannot be written as JSON"))
+}
+
+/// Marks what the model thought as this target's.
+fn seal_thoughts(answer: &mut Answer<'_>, from: Dialect, origin: &str) {
+    for block in &mut answer.blocks {
+        if let Block::Reasoning { signature, .. } = block {
+            let seal = signature.as_ref().map_or("", |signature| signature.value.as_ref());
+            let value = Cow::Owned(seal::pack(from, origin, seal));
+            *signature = Some(Signature { dialect: from, origin: None, value });
+        }
+    }
 }

@@ -30,6 +30,8 @@ fn destination(case: &Value) -> Destination<'_> {
         max_output: given["max_output"].as_u64(),
         reasons: flag("reasons"),
         max_tokens_name: (given["max_tokens_name"] == "max_tokens").then_some(MaxTokensName::MaxTokens),
+        origin: given["origin"].as_str().unwrap_or("0451"),
+        custom_tools: flag("custom_tools"),
     }
 }
 

@@ -8,10 +8,12 @@ use bytes::{Bytes, BytesMut};
 use pointsman_wire::dialect::{Dialect, Gather, StreamTap};
 use pointsman_wire::grammar::{Ending, MessagesGrammar};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
-use pointsman_wire::translate::{Destination, Manner, Names, StreamTranslator, answer, request};
+use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, request};
 use serde_json::{Value, json};
 
-const MANNER: Manner = Manner { created_s: 1_700_000_000, include_usage: true };
+fn back() -> Back {
+    Back { created_s: 1_700_000_000, include_usage: true, origin: "0451".to_owned(), ..Back::default() }
+}
 
 fn other(dialect: Dialect) -> Dialect {
     match dialect {
@@ -56,7 +58,7 @@ fn meaning(stream: &[u8]) -> Vec<(Option<String>, Value)> {
 }
 
 fn translated(from: Dialect, stream: &[u8]) -> Vec<u8> {
-    let mut translator = StreamTranslator::new(from, other(from), Names::default(), MANNER);
+    let mut translator = StreamTranslator::new(from, other(from), back());
     let mut out = BytesMut::new();
     for event in events(stream) {
         translator.event(event.event.as_deref(), &event.data, &mut out).unwrap();
@@ -166,7 +168,7 @@ fn a_plain_answer_says_the_same_in_the_other_dialect() {
             let Some(before) = gathered(dialect, &fs::read(&path).unwrap()) else { continue };
             let body = before.to_string();
             let to = other(dialect);
-            let after = answer(body.as_bytes(), dialect, to, &Names::default(), 0).unwrap();
+            let after = answer(body.as_bytes(), dialect, to, &back()).unwrap();
             let after: Value = serde_json::from_slice(&after).unwrap();
             assert_eq!(said(to, &after), said(dialect, &before), "{}", name(&path));
             seen += 1;
@@ -185,15 +187,14 @@ fn a_plain_answer_of_chat_as_a_message() {
         }}],
         "usage": {"prompt_tokens": 20, "completion_tokens": 7, "total_tokens": 27, "prompt_tokens_details": {"cached_tokens": 5}},
     });
-    let names = Names::default();
-    let message = answer(body.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &names, 0).unwrap();
+    let message = answer(body.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &back()).unwrap();
     let message: Value = serde_json::from_slice(&message).unwrap();
     assert_eq!(
         message,
         json!({
             "id": "msg_chatcmpl-9", "type": "message", "role": "assistant", "model": "gpt-4o",
             "content": [
-                {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                {"type": "thinking", "thinking": "Hm.", "signature": "pm1.chat.0451."},
                 {"type": "text", "text": "Let me see."},
                 {"type": "tool_use", "id": "call_1", "name": "f", "input": {"x": 1.0}},
             ],
@@ -216,9 +217,7 @@ fn a_plain_message_as_an_answer_of_chat() {
         "stop_reason": "max_tokens", "stop_sequence": null,
         "usage": {"input_tokens": 12, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 5, "output_tokens": 7},
     });
-    let names = Names::default();
-    let chat =
-        answer(body.to_string().as_bytes(), Dialect::Messages, Dialect::Chat, &names, 1_700_000_000).unwrap();
+    let chat = answer(body.to_string().as_bytes(), Dialect::Messages, Dialect::Chat, &back()).unwrap();
     let chat: Value = serde_json::from_slice(&chat).unwrap();
     let call = json!({"id": "toolu_1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     assert_eq!(
@@ -246,7 +245,7 @@ fn calls_that_are_mixed_without_end_are_given_up() {
         json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
             .to_string()
     };
-    let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, Names::default(), MANNER);
+    let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, back());
     let mut out = BytesMut::new();
     translator.event(None, fragment(0, Some("a"), "{\"x\": \"").as_bytes(), &mut out).unwrap();
     translator.event(None, fragment(1, Some("b"), "{\"y\": \"").as_bytes(), &mut out).unwrap();
@@ -270,6 +269,8 @@ fn a_renamed_tool_is_called_by_its_own_name() {
         max_output: None,
         reasons: false,
         max_tokens_name: None,
+        origin: "0451",
+        custom_tools: false,
     };
     let written = request(body.to_string().as_bytes(), Dialect::Messages, Dialect::Chat, &to).unwrap();
     let sent: Value = serde_json::from_slice(&written.body).unwrap();
@@ -277,14 +278,68 @@ fn a_renamed_tool_is_called_by_its_own_name() {
     assert!(short.len() <= 64 && short != long);
     let call = json!({"id": "c", "type": "function", "function": {"name": short, "arguments": "{}"}});
     let reply = json!({"id": "1", "model": "m", "choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
-    let back =
-        answer(reply.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &written.names, 0).unwrap();
-    let back: Value = serde_json::from_slice(&back).unwrap();
-    assert_eq!(back["content"][0]["name"], long);
+    let names = Back { names: written.names, ..back() };
+    let told = answer(reply.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &names).unwrap();
+    let told: Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!(told["content"][0]["name"], long);
     let chunk = json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": short, "arguments": "{}"}}]}}]});
-    let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, written.names, MANNER);
+    let mut translator = StreamTranslator::new(Dialect::Chat, Dialect::Messages, names);
     let mut out = BytesMut::new();
     translator.event(None, chunk.to_string().as_bytes(), &mut out).unwrap();
     let told = meaning(&out);
     assert_eq!(told[1].1["content_block"]["name"], long);
+}
+
+/// A custom tool goes to a dialect without such as a function, and its call comes back as the text that the client's tool
+/// takes, piece by piece.
+#[test]
+fn a_call_of_a_custom_tool_comes_back_as_its_text() {
+    let tool = json!({"type": "custom", "custom": {"name": "apply_patch", "description": "d"}});
+    let body = json!({"model": "r", "messages": [{"role": "user", "content": "x"}], "tools": [tool]});
+    let to = Destination {
+        model: "claude-sonnet-4-5",
+        stream: true,
+        include_usage: false,
+        max_output: None,
+        reasons: false,
+        max_tokens_name: None,
+        origin: "0451",
+        custom_tools: false,
+    };
+    let written = request(body.to_string().as_bytes(), Dialect::Chat, Dialect::Messages, &to).unwrap();
+    let back = Back { names: written.names, ..back() };
+    let patch = "+ \"a\"\n\u{1F600}";
+    let arguments = json!({ "input": patch }).to_string();
+
+    let block =
+        json!({"type": "tool_use", "id": "toolu_1", "name": "apply_patch", "input": {"input": patch}});
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}});
+    let whole = answer(message.to_string().as_bytes(), Dialect::Messages, Dialect::Chat, &back).unwrap();
+    let whole: Value = serde_json::from_slice(&whole).unwrap();
+    let call = json!({"id": "toolu_1", "type": "custom", "custom": {"name": "apply_patch", "input": patch}});
+    assert_eq!(whole["choices"][0]["message"]["tool_calls"], json!([call]));
+
+    let mut translator = StreamTranslator::new(Dialect::Messages, Dialect::Chat, back);
+    let mut out = BytesMut::new();
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "toolu_1", "name": "apply_patch", "input": {}}}),
+    ];
+    for piece in arguments.chars().collect::<Vec<_>>().chunks(5) {
+        let piece: String = piece.iter().collect();
+        events.push(json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": piece}}));
+    }
+    events.push(json!({"type": "content_block_stop", "index": 0}));
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
+    for event in events {
+        translator.event(None, event.to_string().as_bytes(), &mut out).unwrap();
+    }
+    translator.end(&mut out);
+    let mut input = String::new();
+    for (_, chunk) in meaning(&out) {
+        let call = &chunk["choices"][0]["delta"]["tool_calls"][0];
+        assert_eq!(call["function"], Value::Null, "it is no function to the client");
+        input.push_str(call["custom"]["input"].as_str().unwrap_or_default());
+    }
+    assert_eq!(input, patch);
 }

@@ -23,12 +23,22 @@ struct Call {
     index: Option<u64>,
     id: String,
     name: String,
+    /// It is of a tool that takes any text.
+    custom: bool,
     /// Its block, once it is open: an id may come before the name.
     block: Option<usize>,
     /// What came before the block was open.
     early: String,
     arguments: Arguments,
     closed: bool,
+}
+
+/// What runs on from one event to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Running {
+    Reasoning,
+    Refusal,
+    Text,
 }
 
 /// Reads the events of one stream.
@@ -38,8 +48,8 @@ pub(crate) struct EventReader {
     /// The provider's id of the answer.
     id: String,
     blocks: usize,
-    /// The open block of text or reasoning.
-    open: Option<(usize, bool)>,
+    /// The open block of text, reasoning or refusal.
+    open: Option<(usize, Running)>,
     calls: Vec<Call>,
     refused: bool,
     stopped: bool,
@@ -115,8 +125,7 @@ impl EventReader {
     fn delta(&mut self, delta: &mut Members<'_>, events: &mut Vec<Event>) {
         let thoughts = delta.take("reasoning_content").or_else(|| delta.take("reasoning"));
         if let Some(text) = thoughts.and_then(word) {
-            let index = self.running(true, events);
-            events.push(Event::Delta { index, piece: Piece::Reasoning(text) });
+            self.say(Running::Reasoning, text, events);
         }
         let refusal = delta.take("refusal").and_then(word);
         self.refused |= refusal.is_some();
@@ -124,11 +133,11 @@ impl EventReader {
         if let Some(content) = delta.take("content") {
             texts(content, &mut said);
         }
-        said.extend(refusal.map(|text| (false, text)));
         for (reasoning, text) in said {
-            let index = self.running(reasoning, events);
-            let piece = if reasoning { Piece::Reasoning(text) } else { Piece::Text(text) };
-            events.push(Event::Delta { index, piece });
+            self.say(if reasoning { Running::Reasoning } else { Running::Text }, text, events);
+        }
+        if let Some(text) = refusal {
+            self.say(Running::Refusal, text, events);
         }
         let calls = delta.take("tool_calls").and_then(json::list).unwrap_or_default();
         for call in calls.into_iter().filter_map(|raw| Members::of(raw, "").ok()) {
@@ -136,18 +145,24 @@ impl EventReader {
         }
     }
 
-    /// The open block of text or reasoning, which is opened if it is not.
-    fn running(&mut self, reasoning: bool, events: &mut Vec<Event>) -> usize {
-        if let Some((index, kind)) = self.open
-            && kind == reasoning
-        {
-            return index;
-        }
-        self.close_running(events);
-        let opening = if reasoning { Opening::Reasoning } else { Opening::Text };
-        let index = self.open_block(opening, events);
-        self.open = Some((index, reasoning));
-        index
+    /// Adds to the block of this kind, which is opened if it is not.
+    fn say(&mut self, kind: Running, text: String, events: &mut Vec<Event>) {
+        let index = match self.open {
+            Some((index, open)) if open == kind => index,
+            _ => {
+                self.close_running(events);
+                let opening = match kind {
+                    Running::Reasoning => Opening::Reasoning,
+                    Running::Refusal => Opening::Refusal,
+                    Running::Text => Opening::Text,
+                };
+                let index = self.open_block(opening, events);
+                self.open = Some((index, kind));
+                index
+            }
+        };
+        let piece = if kind == Running::Reasoning { Piece::Reasoning(text) } else { Piece::Text(text) };
+        events.push(Event::Delta { index, piece });
     }
 
     fn open_block(&mut self, opening: Opening, events: &mut Vec<Event>) -> usize {
@@ -164,9 +179,12 @@ impl EventReader {
     fn call(&mut self, mut fragment: Members<'_>, events: &mut Vec<Event>) {
         let index = fragment.take("index").and_then(|raw| raw.get().parse().ok());
         let id = fragment.take("id").and_then(word);
-        let mut function = fragment.take_object("function").ok().flatten().unwrap_or_default();
+        let custom = fragment.take_object("custom").ok().flatten();
+        let is_custom = custom.is_some();
+        let function = fragment.take_object("function").ok().flatten();
+        let mut function = custom.or(function).unwrap_or_default();
         let name = function.take("name").and_then(word);
-        let arguments = function.take("arguments").map(|raw| {
+        let arguments = function.take("arguments").or_else(|| function.take("input")).map(|raw| {
             // Some servers write the object itself.
             json::text(raw.get().as_bytes())
                 .map_or_else(|| raw.get().to_owned(), std::borrow::Cow::into_owned)
@@ -182,14 +200,19 @@ impl EventReader {
         if call.name.is_empty() {
             call.name = name.unwrap_or_default();
         }
+        call.custom |= is_custom;
         let arguments = arguments.unwrap_or_default();
-        call.arguments.push(&arguments);
+        if !call.custom {
+            call.arguments.push(&arguments);
+        }
         call.early.push_str(&arguments);
         if call.block.is_none() && !call.name.is_empty() {
             let index = *blocks;
             *blocks += 1;
             let id = if call.id.is_empty() { call_id(&self.id, at) } else { call.id.clone() };
-            events.push(Event::Open { index, opening: Opening::ToolCall { id, name: call.name.clone() } });
+            let (name, custom) = (call.name.clone(), call.custom);
+            let opening = Opening::ToolCall { id, name, namespace: None, custom };
+            events.push(Event::Open { index, opening });
             call.block = Some(index);
         }
         if let Some(index) = call.block

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::Usage;
 use super::events::{call_id, texts};
 use super::request::tool_call;
-use crate::ir::{Answer, Block, Stop, Text, Unreadable};
+use crate::ir::{Answer, Block, Stop, Text, ToolCall, Unreadable};
 use crate::json::{self, Members};
 
 /// Reads an answer. Of several choices the first is the answer.
@@ -127,7 +127,16 @@ struct Call<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<Function<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<Custom<'a>>,
+}
+
+#[derive(Serialize)]
+struct Custom<'a> {
+    name: &'a str,
+    input: &'a str,
 }
 
 #[derive(Serialize)]
@@ -172,6 +181,16 @@ impl From<Usage> for OutUsage {
     }
 }
 
+fn outgoing<'a>(call: &'a ToolCall<'_>) -> Call<'a> {
+    let (id, name) = (call.id.as_ref(), call.name.as_ref());
+    if call.custom {
+        let custom = Some(Custom { name, input: &call.arguments });
+        return Call { id, kind: "custom", function: None, custom };
+    }
+    let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
+    Call { id, kind: "function", function: Some(Function { name, arguments }), custom: None }
+}
+
 /// Writes an answer.
 ///
 /// # Errors
@@ -187,9 +206,7 @@ pub(crate) fn encode(answer: &Answer<'_>, created_s: u64) -> serde_json::Result<
             Block::Reasoning { text, .. } if !text.is_empty() => thoughts.push(text.as_ref()),
             Block::Refusal(text) => refusal = Some(text.as_ref()),
             Block::ToolCall(call) => {
-                let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
-                let function = Function { name: &call.name, arguments };
-                tool_calls.push(Call { id: &call.id, kind: "function", function });
+                tool_calls.push(outgoing(call));
             }
             _ => {}
         }

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::dialect::Dialect;
 use crate::ir::{
-    Block, Effort, Format, Mode, Opaque, Places, Reasoning, Request, Role, Text, Tool, ToolCall, ToolChoice,
-    ToolResult, Turn, Unreadable, Weight,
+    Block, Common, CommonName, Effort, Format, Mode, Opaque, Places, Reasoning, Request, Role, Text, Tool,
+    ToolCall, ToolChoice, ToolKind, ToolResult, Turn, Unreadable, Weight,
 };
 use crate::json::{self, Members};
 
@@ -31,6 +31,18 @@ const MEANINGFUL: [&str; 10] = [
     "n",
     "prediction",
     "web_search_options",
+];
+
+/// Parameters that other dialects have too.
+pub(super) const COMMON: [(&str, CommonName); 8] = [
+    ("frequency_penalty", CommonName::FrequencyPenalty),
+    ("metadata", CommonName::Metadata),
+    ("presence_penalty", CommonName::PresencePenalty),
+    ("prompt_cache_key", CommonName::CacheKey),
+    ("prompt_cache_options", CommonName::CacheOptions),
+    ("seed", CommonName::Seed),
+    ("service_tier", CommonName::ServiceTier),
+    ("verbosity", CommonName::Verbosity),
 ];
 
 const PLACES: Places = Places {
@@ -71,6 +83,10 @@ pub(crate) fn decode(body: &[u8]) -> Result<Request<'_>, Unreadable> {
 fn rest<'a>(members: Members<'a>, request: &mut Request<'a>) {
     for (pointer, name, raw) in members.rest() {
         if NOT_CARRIED.contains(&name.as_str()) || says_nothing(&name, raw) {
+            continue;
+        }
+        if let Some((_, common)) = COMMON.iter().find(|(known, _)| *known == name) {
+            request.common.push(Common { name: *common, pointer, json: Cow::Borrowed(raw) });
             continue;
         }
         let weight = if MEANINGFUL.contains(&name.as_str()) { Weight::Meaning } else { Weight::Hint };
@@ -170,13 +186,18 @@ fn assistant<'a>(message: &mut Members<'a>, blocks: &mut Vec<Block<'a>>) -> Resu
     Ok(())
 }
 
-/// A call of a tool; one of a custom tool, whose input is no JSON, stays in this dialect.
+/// A call of a tool.
 pub(super) fn tool_call(raw: &RawValue, pointer: String) -> Result<Block<'_>, Unreadable> {
     let mut call = Members::of(raw, pointer.clone())?;
-    if call.take_text("type")?.is_some_and(|kind| kind == "custom") {
-        return Ok(Block::Opaque(opaque(pointer, raw, Weight::Meaning)));
-    }
+    let custom = call.take_text("type")?.is_some_and(|kind| kind == "custom");
     let id = call.take_text("id")?.unwrap_or_default();
+    if custom {
+        let mut of =
+            call.take_object("custom")?.ok_or_else(|| Unreadable::at(call.at("custom"), "is missing"))?;
+        let (name, arguments) = (of.need_text("name")?, of.take_text("input")?.unwrap_or_default());
+        let call = ToolCall { id, name, namespace: None, custom, arguments, cache: None, pointer };
+        return Ok(Block::ToolCall(call));
+    }
     let mut function =
         call.take_object("function")?.ok_or_else(|| Unreadable::at(call.at("function"), "is missing"))?;
     let name = function.need_text("name")?;
@@ -185,20 +206,27 @@ pub(super) fn tool_call(raw: &RawValue, pointer: String) -> Result<Block<'_>, Un
         // Some servers write the object itself.
         Some(raw) => json::text(raw.get().as_bytes()).unwrap_or_else(|| Cow::Borrowed(raw.get())),
     };
-    Ok(Block::ToolCall(ToolCall { id, name, arguments, cache: None, pointer }))
+    let call = ToolCall { id, name, namespace: None, custom, arguments, cache: None, pointer };
+    Ok(Block::ToolCall(call))
 }
 
 fn tool<'a>(raw: &'a RawValue, pointer: String, request: &mut Request<'a>) -> Result<(), Unreadable> {
     let mut tool = Members::of(raw, pointer.clone())?;
-    let kind = tool.take_text("type")?;
-    if kind.is_some_and(|kind| kind != "function") {
+    let word = tool.take_text("type")?.unwrap_or(Cow::Borrowed("function"));
+    if !matches!(word.as_ref(), "function" | "custom") {
         request.opaque.push(opaque(pointer, raw, Weight::Meaning));
         return Ok(());
     }
     let mut function =
-        tool.take_object("function")?.ok_or_else(|| Unreadable::at(tool.at("function"), "is missing"))?;
+        tool.take_object(&word)?.ok_or_else(|| Unreadable::at(tool.at(&word), "is missing"))?;
+    let kind = match word.as_ref() {
+        "custom" => ToolKind::Custom { format: function.take("format").map(Cow::Borrowed) },
+        _ => ToolKind::Function,
+    };
     request.tools.push(Tool {
         name: function.need_text("name")?,
+        namespace: None,
+        kind,
         description: function.take_text("description")?,
         schema: function.take("parameters").map(Cow::Borrowed),
         strict: function.take_as("strict", "must be true or false")?,
@@ -236,7 +264,11 @@ fn among(mut allowed: Members<'_>) -> Result<ToolChoice<'_>, Unreadable> {
     let place = allowed.at("tools");
     for (number, raw) in allowed.take_list("tools")?.unwrap_or_default().into_iter().enumerate() {
         let mut tool = Members::of(raw, format!("{place}/{number}"))?;
-        let mut of = tool.take_object("function")?.unwrap_or(tool);
+        let of = match tool.take_object("function")? {
+            Some(of) => Some(of),
+            None => tool.take_object("custom")?,
+        };
+        let mut of = of.unwrap_or(tool);
         names.push(of.need_text("name")?);
     }
     Ok(ToolChoice::Among { mode, names })

@@ -32,10 +32,51 @@ pub struct Request<'a> {
     pub reasoning: Option<Reasoning>,
     /// Who asks, as the client calls them.
     pub user: Option<Text<'a>>,
+    /// Parameters that several dialects have, and that mean the same in each.
+    pub common: Vec<Common<'a>>,
     /// What only the client's dialect has.
     pub opaque: Vec<Opaque<'a>>,
     /// Where the client's dialect has what a loss may have to name.
     pub places: Places,
+}
+
+impl<'a> Request<'a> {
+    /// The value of a parameter that several dialects have, as the client wrote it.
+    pub(crate) fn common(&self, name: CommonName) -> Option<&Json<'a>> {
+        self.common.iter().find(|common| common.name == name).map(|common| &common.json)
+    }
+}
+
+/// A parameter that several dialects have, with the same values, under one name or another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommonName {
+    /// What keeps requests with the same beginning on the same cache (`prompt_cache_key`).
+    CacheKey,
+    /// How prompts are cached (`prompt_cache_options`).
+    CacheOptions,
+    /// `frequency_penalty`.
+    FrequencyPenalty,
+    /// The client's own labels, a flat object of texts (`metadata`).
+    Metadata,
+    /// `presence_penalty`.
+    PresencePenalty,
+    /// What makes sampling repeatable (`seed`).
+    Seed,
+    /// How fast and how dear (`service_tier`).
+    ServiceTier,
+    /// How many words the model makes (`verbosity`: low, medium, high).
+    Verbosity,
+}
+
+/// A parameter that several dialects have. A request means the same without it.
+#[derive(Debug, Clone)]
+pub struct Common<'a> {
+    /// Which.
+    pub name: CommonName,
+    /// Its place in the client's request.
+    pub pointer: String,
+    /// Its value.
+    pub json: Json<'a>,
 }
 
 /// Where a dialect has a parameter, as a JSON pointer.
@@ -112,12 +153,25 @@ pub enum Block<'a> {
 }
 
 /// A provider's seal on what its model thought: of use at its origin only.
+///
+/// Where a dialect seals a tool call itself (Gemini), the seal stands in a block of reasoning right before the call, whose
+/// text may be empty.
 #[derive(Debug, Clone)]
 pub struct Signature<'a> {
     /// The dialect that it came in.
     pub dialect: Dialect,
+    /// The target that made it, as [`Destination::origin`](crate::translate::Destination::origin) names it. `None` for one
+    /// that a provider has just made, or that a client of its own dialect hands back.
+    pub origin: Option<Text<'a>>,
     /// The seal.
     pub value: Text<'a>,
+}
+
+impl Signature<'_> {
+    /// Whether it may go to this target.
+    pub(crate) fn is_of(&self, dialect: Dialect, origin: &str) -> bool {
+        self.dialect == dialect && self.origin.as_deref() == Some(origin) && !self.value.is_empty()
+    }
 }
 
 /// What a medium is.
@@ -171,7 +225,12 @@ pub struct ToolCall<'a> {
     pub id: Text<'a>,
     /// Which tool.
     pub name: Text<'a>,
-    /// What is handed to it: JSON text as the model wrote it, which may be empty or no JSON at all.
+    /// The group of tools that it belongs to, in dialects that have such.
+    pub namespace: Option<Text<'a>>,
+    /// What is handed to it is any text, and not JSON.
+    pub custom: bool,
+    /// What is handed to it: JSON text as the model wrote it, which may be empty or no JSON at all; for a custom tool any
+    /// text.
     pub arguments: Text<'a>,
     /// A cache mark behind it.
     pub cache: Option<CacheMark>,
@@ -194,11 +253,27 @@ pub struct ToolResult<'a> {
     pub pointer: String,
 }
 
+/// What a tool takes.
+#[derive(Debug, Clone)]
+pub enum ToolKind<'a> {
+    /// Any text, of which a grammar may be given.
+    Custom {
+        /// `{"type": "text"}` or `{"type": "grammar", …}`.
+        format: Option<Json<'a>>,
+    },
+    /// Arguments in JSON.
+    Function,
+}
+
 /// A tool that the client offers.
 #[derive(Debug, Clone)]
 pub struct Tool<'a> {
     /// Its name.
     pub name: Text<'a>,
+    /// The group of tools that it belongs to, in dialects that have such.
+    pub namespace: Option<Text<'a>>,
+    /// What it takes.
+    pub kind: ToolKind<'a>,
     /// What it is for.
     pub description: Option<Text<'a>>,
     /// JSON Schema of its arguments; none where it takes none.

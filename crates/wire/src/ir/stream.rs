@@ -8,6 +8,8 @@ use crate::chat::Usage;
 pub enum Opening {
     /// The model thinks.
     Reasoning,
+    /// It refuses, in words.
+    Refusal,
     /// It speaks.
     Text,
     /// It calls a tool.
@@ -16,19 +18,23 @@ pub enum Opening {
         id: String,
         /// Which tool.
         name: String,
+        /// The group of tools that it belongs to, where the client has such.
+        namespace: Option<String>,
+        /// What is handed to it is any text, and not JSON.
+        custom: bool,
     },
 }
 
 /// A piece of an open block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Of a tool call's arguments, as JSON text.
+    /// Of a tool call's arguments: JSON text, or the text that a custom tool takes.
     Arguments(String),
     /// Of thoughts.
     Reasoning(String),
-    /// The seal on them.
+    /// The seal on them, whole.
     Signature(String),
-    /// Of text.
+    /// Of text, or of the words of a refusal.
     Text(String),
 }
 

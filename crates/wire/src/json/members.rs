@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::ir::{Text, Unreadable};
-use crate::json;
+use crate::json::{self, Span};
 
 /// An object that is taken apart member by member, so that what nobody took is known at the end.
 #[derive(Debug, Default)]
@@ -163,4 +163,11 @@ impl<'a> Members<'a> {
 /// Reads a list.
 pub(crate) fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
+}
+
+/// Where a value stands in the body that it was read from; `None` if it is another's.
+pub(crate) fn span_of(body: &[u8], raw: &RawValue) -> Option<Span> {
+    let start = (raw.get().as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
+    let end = start.checked_add(raw.get().len()).filter(|end| *end <= body.len())?;
+    Some(start..end)
 }

@@ -97,7 +97,10 @@ impl EventReader {
                 let (id, name) = (text("id"), text("name"));
                 let id = if id.is_empty() { call_id(&self.id, self.blocks) } else { id };
                 let input = block.take("input").map(RawValue::get).filter(|json| *json != "{}");
-                (Opening::ToolCall { id, name }, input.map(|json| Piece::Arguments(json.to_owned())))
+                (
+                    Opening::ToolCall { id, name, namespace: None, custom: false },
+                    input.map(|json| Piece::Arguments(json.to_owned())),
+                )
             }
             // Tools of the provider and their results, thoughts that only it can read.
             _ => return self.open.push((key, None)),

@@ -131,9 +131,9 @@ pub(crate) fn encode(answer: &Answer<'_>) -> serde_json::Result<Vec<u8>> {
 fn outgoing<'a>(block: &'a Block<'_>) -> Option<OutBlock<'a>> {
     match block {
         Block::Text { text, .. } | Block::Refusal(text) => Some(OutBlock::text(text.as_ref(), None)),
-        // No seal is better than a false one, which a client would hand back to a provider that checks it.
-        Block::Reasoning { text, .. } => {
-            Some(OutBlock::Thinking { thinking: Cow::Borrowed(text), signature: Cow::Borrowed("") })
+        Block::Reasoning { text, signature } => {
+            let seal = signature.as_ref().map_or("", |signature| signature.value.as_ref());
+            Some(OutBlock::Thinking { thinking: Cow::Borrowed(text), signature: Cow::Borrowed(seal) })
         }
         Block::ToolCall(call) => Some(OutBlock::ToolUse {
             id: Cow::Borrowed(&call.id),

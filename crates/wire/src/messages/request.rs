@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::dialect::Dialect;
 use crate::ir::{
-    Block, Effort, Format, Mode, Opaque, Places, Reasoning, Request, Role, Tool, ToolChoice, Turn,
+    Block, Effort, Format, Mode, Opaque, Places, Reasoning, Request, Role, Tool, ToolChoice, ToolKind, Turn,
     Unreadable, Weight,
 };
 use crate::json::{self, Members};
@@ -128,6 +128,8 @@ fn tool<'a>(raw: &'a RawValue, pointer: String, request: &mut Request<'a>) -> Re
     }
     request.tools.push(Tool {
         name: tool.need_text("name")?,
+        namespace: None,
+        kind: ToolKind::Function,
         description: tool.take_text("description")?,
         schema: tool.take("input_schema").map(Cow::Borrowed),
         strict: tool.take_as("strict", "must be true or false")?,

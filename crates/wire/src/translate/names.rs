@@ -2,10 +2,21 @@
 
 use std::borrow::Cow;
 
-use crate::ir::{Answer, Block};
+use super::unwrap::unwrap;
+use crate::ir::{Answer, Block, Opening, Tool, ToolKind};
 
 /// OpenAI and Anthropic take ids of letters, digits, `_` and `-`; OpenAI no more than this many.
 const MAX_ID: usize = 64;
+
+/// A tool that is called otherwise in the answer than the client calls it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Renamed {
+    sent: String,
+    name: String,
+    namespace: Option<String>,
+    /// The client's tool takes any text; it was sent as a function.
+    wrapped: bool,
+}
 
 /// What was renamed in one request, so that the answer can be given its names back.
 ///
@@ -14,25 +25,60 @@ const MAX_ID: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     longest: usize,
-    renamed: Vec<(String, String)>,
+    /// The dialect has tools that take any text.
+    custom: bool,
+    renamed: Vec<Renamed>,
 }
 
 impl Names {
     /// For a dialect that takes names of at most so many bytes.
     pub(crate) fn within(longest: usize) -> Self {
-        Self { longest, renamed: Vec::new() }
+        Self { longest, ..Self::default() }
     }
 
-    /// Notes the name of a tool, so that [`Names::original`] knows it.
-    pub(crate) fn learn(&mut self, name: &str) {
-        let short = self.short(name);
-        if short != name && self.renamed.iter().all(|(known, _)| *known != short) {
-            self.renamed.push((short.into_owned(), name.to_owned()));
+    /// The destination has tools that take any text.
+    #[must_use]
+    pub(crate) fn with_custom_tools(self, custom: bool) -> Self {
+        Self { custom, ..self }
+    }
+
+    /// Notes the tools that are sent, so that the answer's calls can be told in the client's terms.
+    pub(crate) fn learn(&mut self, tools: &[Tool<'_>]) {
+        for tool in tools {
+            let sent = self.sent(&tool.name, tool.namespace.as_deref());
+            let wrapped = self.wraps(matches!(tool.kind, ToolKind::Custom { .. }));
+            let same = sent == tool.name && !wrapped;
+            if !same && self.renamed.iter().all(|known| known.sent != sent) {
+                self.renamed.push(Renamed {
+                    sent: sent.into_owned(),
+                    name: tool.name.clone().into_owned(),
+                    namespace: tool.namespace.clone().map(Cow::into_owned),
+                    wrapped,
+                });
+            }
         }
     }
 
-    /// The name of a tool as it is sent.
-    pub(crate) fn short<'n>(&self, name: &'n str) -> Cow<'n, str> {
+    /// Whether a tool, or a call of one, that takes any text must be sent as a function.
+    pub(crate) fn wraps(&self, custom: bool) -> bool {
+        custom && !self.custom
+    }
+
+    /// The name of a tool as it is sent. A dialect without groups of tools has theirs in the name.
+    pub(crate) fn sent<'n>(&self, name: &'n str, namespace: Option<&str>) -> Cow<'n, str> {
+        match namespace {
+            Some(namespace) => Cow::Owned(self.short(&format!("{namespace}__{name}")).into_owned()),
+            None => self.short(name),
+        }
+    }
+
+    /// The name of a tool as it is sent, for one that is chosen by it.
+    pub(crate) fn chosen<'n>(&self, name: &'n str, tools: &[Tool<'_>]) -> Cow<'n, str> {
+        let tool = tools.iter().find(|tool| tool.name == name);
+        self.sent(name, tool.and_then(|tool| tool.namespace.as_deref()))
+    }
+
+    fn short<'n>(&self, name: &'n str) -> Cow<'n, str> {
         if name.len() <= self.longest && name.bytes().all(is_plain) {
             return Cow::Borrowed(name);
         }
@@ -45,7 +91,21 @@ impl Names {
     /// The name of a tool as the client calls it.
     #[must_use]
     pub fn original<'n>(&'n self, name: &'n str) -> &'n str {
-        self.renamed.iter().find(|(short, _)| short == name).map_or(name, |(_, original)| original)
+        self.renamed(name).map_or(name, |known| known.name.as_str())
+    }
+
+    fn renamed(&self, sent: &str) -> Option<&Renamed> {
+        self.renamed.iter().find(|known| known.sent == sent)
+    }
+
+    /// Tells a call that begins in the client's terms; whether its arguments must be unwrapped.
+    pub(crate) fn restore_opening(&self, opening: &mut Opening) -> bool {
+        let Opening::ToolCall { name, namespace, custom, .. } = opening else { return false };
+        let Some(known) = self.renamed(name) else { return false };
+        name.clone_from(&known.name);
+        namespace.clone_from(&known.namespace);
+        *custom |= known.wrapped;
+        known.wrapped
     }
 
     /// The id of a tool call as it is sent. An id is never cut: two long ones may begin alike.
@@ -68,10 +128,14 @@ impl Names {
     pub(crate) fn restore(&self, answer: &mut Answer<'_>) {
         for block in &mut answer.blocks {
             if let Block::ToolCall(call) = block
-                && let original = self.original(&call.name)
-                && original != call.name
+                && let Some(known) = self.renamed(&call.name)
             {
-                call.name = Cow::Owned(original.to_owned());
+                call.name = Cow::Owned(known.name.clone());
+                call.namespace = known.namespace.clone().map(Cow::Owned);
+                if known.wrapped {
+                    call.custom = true;
+                    call.arguments = Cow::Owned(unwrap(&call.arguments));
+                }
             }
         }
     }

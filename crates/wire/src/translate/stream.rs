@@ -1,11 +1,14 @@
 //! A stream on its way from a provider of one dialect to a client of another, event by event.
 
+use std::collections::BTreeMap;
+
 use bytes::BytesMut;
 
-use super::Names;
+use super::unwrap::Unwrap;
+use super::{Back, seal};
 use crate::chat::{EventReader as ChatReader, EventWriter as ChatWriter};
 use crate::dialect::Dialect;
-use crate::ir::{Event, Opening};
+use crate::ir::{Event, Opening, Piece};
 use crate::messages::{EventReader as MessagesReader, EventWriter as MessagesWriter};
 use crate::sse::write_event;
 
@@ -56,34 +59,40 @@ impl Sink<'_> {
 pub struct StreamTranslator {
     reader: Reader,
     writer: Writer,
+    from: Dialect,
     to: Dialect,
-    names: Names,
+    back: Back,
+    /// The open calls of custom tools that come as functions.
+    wrapped: BTreeMap<usize, Unwrap>,
+    /// The open block of reasoning, and whether it has its seal.
+    thoughts: Option<(usize, bool)>,
     events: Vec<Event>,
     disclosure: Option<String>,
-}
-
-/// How a stream is to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
-    /// The time of the answer in seconds since 1970, for dialects that tell it.
-    pub created_s: u64,
-    /// Whether the client asked to be told what the answer took, where that is asked for.
-    pub include_usage: bool,
 }
 
 impl StreamTranslator {
     /// For one stream.
     #[must_use]
-    pub fn new(from: Dialect, to: Dialect, names: Names, manner: Manner) -> Self {
+    pub fn new(from: Dialect, to: Dialect, back: Back) -> Self {
         let reader = match from {
             Dialect::Chat => Reader::Chat(ChatReader::default()),
             Dialect::Messages => Reader::Messages(MessagesReader::default()),
         };
         let writer = match to {
-            Dialect::Chat => Writer::Chat(ChatWriter::new(manner)),
+            Dialect::Chat => Writer::Chat(ChatWriter::new(&back)),
             Dialect::Messages => Writer::Messages(MessagesWriter::default()),
         };
-        Self { reader, writer, to, names, events: Vec::new(), disclosure: None }
+        Self {
+            reader,
+            writer,
+            from,
+            to,
+            back,
+            wrapped: BTreeMap::new(),
+            thoughts: None,
+            events: Vec::new(),
+            disclosure: None,
+        }
     }
 
     /// Adds a `pointsman` object of this JSON to the first event that can carry one.
@@ -116,18 +125,55 @@ impl StreamTranslator {
     }
 
     fn write(&mut self, out: &mut BytesMut) {
-        let mut sink = Sink { out, to: self.to, disclosure: &mut self.disclosure };
-        for mut event in self.events.drain(..) {
-            if let Event::Open { opening: Opening::ToolCall { name, .. }, .. } = &mut event {
-                let original = self.names.original(name);
-                if original != name {
-                    *name = original.to_owned();
+        for event in std::mem::take(&mut self.events) {
+            self.tell(event, out);
+        }
+    }
+
+    /// Tells an event in the client's terms: its tools by their names, seals as this target's.
+    fn tell(&mut self, mut event: Event, out: &mut BytesMut) {
+        match &mut event {
+            Event::Open { index, opening: Opening::Reasoning } => self.thoughts = Some((*index, false)),
+            Event::Open { index, opening } => {
+                let wrapped = self.back.names.restore_opening(opening);
+                self.wrapped.extend(wrapped.then(|| (*index, Unwrap::default())));
+            }
+            Event::Delta { piece: Piece::Signature(value), index } => {
+                *value = seal::pack(self.from, &self.back.origin, value);
+                self.thoughts = Some((*index, true));
+            }
+            Event::Delta { index, piece: Piece::Arguments(text) } => {
+                if let Some(unwrap) = self.wrapped.get_mut(index) {
+                    *text = unwrap.push(text);
+                    if text.is_empty() {
+                        return;
+                    }
                 }
             }
-            match &mut self.writer {
-                Writer::Chat(writer) => writer.write(&event, &mut sink),
-                Writer::Messages(writer) => writer.write(event, &mut sink),
-            }
+            Event::Close { index } => self.before_close(*index, out),
+            _ => {}
+        }
+        self.put(event, out);
+    }
+
+    fn before_close(&mut self, index: usize, out: &mut BytesMut) {
+        let kept = self.wrapped.remove(&index).map(|mut unwrap| unwrap.end()).unwrap_or_default();
+        if !kept.is_empty() {
+            self.put(Event::Delta { index, piece: Piece::Arguments(kept) }, out);
+        }
+        if self.thoughts == Some((index, false)) {
+            // Without a seal they are nobody's in particular, and must not be taken for the client's own provider's.
+            let value = seal::pack(self.from, &self.back.origin, "");
+            self.put(Event::Delta { index, piece: Piece::Signature(value) }, out);
+        }
+        self.thoughts = self.thoughts.filter(|(open, _)| *open != index);
+    }
+
+    fn put(&mut self, event: Event, out: &mut BytesMut) {
+        let mut sink = Sink { out, to: self.to, disclosure: &mut self.disclosure };
+        match &mut self.writer {
+            Writer::Chat(writer) => writer.write(&event, &mut sink),
+            Writer::Messages(writer) => writer.write(event, &mut sink),
         }
     }
 }

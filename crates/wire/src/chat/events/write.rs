@@ -8,17 +8,30 @@ use super::super::done_event;
 use super::super::reply::{OutUsage, reason};
 use crate::chat::Usage;
 use crate::ir::{Event, Opening, Piece};
-use crate::translate::{Manner, Sink};
+use crate::translate::{Back, Sink};
 
 /// Writes the events of one stream.
 #[derive(Debug)]
 pub(crate) struct EventWriter {
-    manner: Manner,
+    created_s: u64,
+    include_usage: bool,
     id: String,
     model: String,
-    /// Of each block that calls a tool: its place among the calls, and whether it has arguments.
-    calls: BTreeMap<usize, (usize, bool)>,
+    /// The blocks that call a tool.
+    calls: BTreeMap<usize, Begun>,
+    /// The open block of refusal.
+    refusal: Option<usize>,
     usage: Option<Usage>,
+}
+
+/// A call that was begun.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    /// Its place among the calls.
+    place: usize,
+    custom: bool,
+    /// It has arguments.
+    argued: bool,
 }
 
 #[derive(Serialize)]
@@ -48,6 +61,8 @@ struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<[Call<'a>; 1]>,
 }
 
@@ -58,7 +73,17 @@ struct Call<'a> {
     id: Option<&'a str>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
-    function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<Function<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<Custom<'a>>,
+}
+
+#[derive(Serialize)]
+struct Custom<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    input: &'a str,
 }
 
 #[derive(Serialize)]
@@ -71,8 +96,16 @@ struct Function<'a> {
 impl EventWriter {
     /// For one stream.
     #[must_use]
-    pub(crate) fn new(manner: Manner) -> Self {
-        Self { manner, id: String::new(), model: String::new(), calls: BTreeMap::new(), usage: None }
+    pub(crate) fn new(back: &Back) -> Self {
+        Self {
+            created_s: back.created_s,
+            include_usage: back.include_usage,
+            id: String::new(),
+            model: String::new(),
+            calls: BTreeMap::new(),
+            refusal: None,
+            usage: None,
+        }
     }
 
     /// Appends what this event says.
@@ -83,12 +116,12 @@ impl EventWriter {
                 self.model.clone_from(model);
                 self.delta(Delta { role: Some("assistant"), content: Some(""), ..Delta::default() }, out);
             }
-            Event::Open { index, opening: Opening::ToolCall { id, name } } => {
-                let place = self.calls.len();
-                self.calls.insert(*index, (place, false));
-                let function = Function { name: Some(name), arguments: "" };
-                self.call(Call { index: place, id: Some(id), kind: Some("function"), function }, out);
+            Event::Open { index, opening: Opening::ToolCall { id, name, custom, .. } } => {
+                let begun = Begun { place: self.calls.len(), custom: *custom, argued: false };
+                self.calls.insert(*index, begun);
+                self.call(begun, Some((id, name)), "", out);
             }
+            Event::Open { index, opening: Opening::Refusal } => self.refusal = Some(*index),
             Event::Open { .. } => {}
             Event::Delta { index, piece } => self.piece(*index, piece, out),
             Event::Close { index } => self.close(*index, out),
@@ -100,6 +133,9 @@ impl EventWriter {
 
     fn piece(&mut self, index: usize, piece: &Piece, out: &mut Sink<'_>) {
         match piece {
+            Piece::Text(text) if self.refusal == Some(index) => {
+                self.delta(Delta { refusal: Some(text), ..Delta::default() }, out);
+            }
             Piece::Text(text) => self.delta(Delta { content: Some(text), ..Delta::default() }, out),
             Piece::Reasoning(text) => {
                 self.delta(Delta { reasoning_content: Some(text), ..Delta::default() }, out);
@@ -107,24 +143,32 @@ impl EventWriter {
             // A seal is of use at its origin only, and this dialect has no place for it.
             Piece::Signature(_) => {}
             Piece::Arguments(arguments) => {
-                let Some((place, begun)) = self.calls.get_mut(&index) else { return };
-                *begun |= !arguments.trim().is_empty();
-                let index = *place;
-                let function = Function { name: None, arguments };
-                self.call(Call { index, id: None, kind: None, function }, out);
+                let Some(begun) = self.calls.get_mut(&index) else { return };
+                begun.argued |= !arguments.trim().is_empty();
+                let begun = *begun;
+                self.call(begun, None, arguments, out);
             }
         }
     }
 
     /// A call without arguments has an empty object of them: clients parse what they got.
     fn close(&mut self, index: usize, out: &mut Sink<'_>) {
-        if let Some((place, false)) = self.calls.get(&index).copied() {
-            let function = Function { name: None, arguments: "{}" };
-            self.call(Call { index: place, id: None, kind: None, function }, out);
+        if let Some(begun) = self.calls.get(&index).copied().filter(|call| !call.argued && !call.custom) {
+            self.call(begun, None, "{}", out);
         }
     }
 
-    fn call(&self, call: Call<'_>, out: &mut Sink<'_>) {
+    /// A fragment of a call; its first one has its id and name.
+    fn call(&self, begun: Begun, first: Option<(&str, &str)>, arguments: &str, out: &mut Sink<'_>) {
+        let (id, name) = first.unzip();
+        let word = if begun.custom { "custom" } else { "function" };
+        let call = Call {
+            index: begun.place,
+            id,
+            kind: id.map(|_| word),
+            function: (!begun.custom).then_some(Function { name, arguments }),
+            custom: begun.custom.then_some(Custom { name, input: arguments }),
+        };
         self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
     }
 
@@ -137,7 +181,7 @@ impl EventWriter {
     }
 
     fn end(&self, out: &mut Sink<'_>) {
-        if let Some(usage) = self.usage.filter(|_| self.manner.include_usage) {
+        if let Some(usage) = self.usage.filter(|_| self.include_usage) {
             self.send(&[], Some(usage.into()), out);
         }
         out.out.extend_from_slice(done_event());
@@ -147,7 +191,7 @@ impl EventWriter {
         let chunk = Chunk {
             id: &self.id,
             object: "chat.completion.chunk",
-            created: self.manner.created_s,
+            created: self.created_s,
             model: &self.model,
             choices,
             usage,

@@ -1,17 +1,19 @@
 //! A meaning as a request of Chat Completions.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
+use super::COMMON;
 use crate::ir::{
-    Block, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall, ToolChoice,
-    ToolResult, Turn, Untranslatable, Weight,
+    Block, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, Tool as Offered, ToolCall,
+    ToolChoice, ToolKind, ToolResult, Turn, Untranslatable,
 };
 use crate::passthrough::MaxTokensName;
-use crate::translate::{Destination, Names, Written};
+use crate::translate::{Destination, Names, WRAPPED_SCHEMA, Written, wrap};
 
 /// OpenAI API reference: "up to 4 sequences".
 const MAX_STOPS: usize = 4;
@@ -44,6 +46,8 @@ struct Body<'r> {
     reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Cow<'r, str>>,
+    #[serde(flatten)]
+    common: BTreeMap<&'static str, &'r RawValue>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -102,20 +106,41 @@ struct Call<'r> {
     id: Cow<'r, str>,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Called<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<Called<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<CalledCustom<'r>>,
 }
 
 #[derive(Serialize)]
 struct Called<'r> {
     name: Cow<'r, str>,
-    arguments: &'r str,
+    arguments: Cow<'r, str>,
+}
+
+#[derive(Serialize)]
+struct CalledCustom<'r> {
+    name: Cow<'r, str>,
+    input: &'r str,
 }
 
 #[derive(Serialize)]
 struct Tool<'r> {
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Function<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<Function<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<Custom<'r>>,
+}
+
+#[derive(Serialize)]
+struct Custom<'r> {
+    name: Cow<'r, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'r RawValue>,
 }
 
 #[derive(Serialize)]
@@ -137,6 +162,11 @@ enum Choice<'r> {
         #[serde(rename = "type")]
         kind: &'static str,
         function: Name<'r>,
+    },
+    NamedCustom {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        custom: Name<'r>,
     },
 }
 
@@ -169,14 +199,12 @@ struct Schema<'r> {
 pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Written, Untranslatable> {
     let mut writer = Writer {
         losses: Losses::default(),
-        names: Names::within(MAX_NAME),
+        names: Names::within(MAX_NAME).with_custom_tools(to.custom_tools),
         messages: Vec::new(),
         parts: Vec::new(),
     };
-    writer.opaque(request)?;
-    for tool in &request.tools {
-        writer.names.learn(&tool.name);
-    }
+    writer.losses.leave_out_of(request, &COMMON.map(|(_, name)| name))?;
+    writer.names.learn(&request.tools);
     writer.turns(&request.turns)?;
     if request.stop.len() > MAX_STOPS {
         return Err(Untranslatable::at(
@@ -204,6 +232,10 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         response_format: request.format.as_ref().map(response_format),
         reasoning_effort: writer.effort(request, to),
         user: request.user.as_deref().map(|user| writer.names.user(user)),
+        common: COMMON
+            .iter()
+            .filter_map(|(word, name)| Some((*word, request.common(*name)?.as_ref())))
+            .collect(),
         stream: to.stream,
         stream_options: (to.stream && to.include_usage).then_some(StreamOptions { include_usage: true }),
     };
@@ -236,18 +268,6 @@ struct Writer<'r> {
 }
 
 impl<'r> Writer<'r> {
-    fn opaque(&mut self, request: &Request<'_>) -> Result<(), Untranslatable> {
-        request.opaque.iter().try_for_each(|opaque| match opaque.weight {
-            Weight::Hint => {
-                self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
-                Ok(())
-            }
-            Weight::Meaning => {
-                Err(Untranslatable::at(opaque.pointer.clone(), "only the client's dialect has it"))
-            }
-        })
-    }
-
     fn turns(&mut self, turns: &'r [Turn<'_>]) -> Result<(), Untranslatable> {
         for turn in turns {
             if turn.role != Role::User {
@@ -383,21 +403,23 @@ impl<'r> Writer<'r> {
 
     fn call(&mut self, call: &'r ToolCall<'_>) -> Call<'r> {
         self.cache(call.cache.is_some(), &call.pointer);
-        let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
-        let function = Called { name: self.names.short(&call.name), arguments };
-        Call { id: self.names.id(&call.id), kind: "function", function }
+        let (id, name) = (self.names.id(&call.id), self.names.sent(&call.name, call.namespace.as_deref()));
+        if call.custom && !self.names.wraps(true) {
+            let custom = Some(CalledCustom { name, input: &call.arguments });
+            return Call { id, kind: "custom", function: None, custom };
+        }
+        let arguments = match call.arguments.as_ref() {
+            input if call.custom => Cow::Owned(wrap(input)),
+            none if none.trim().is_empty() => Cow::Borrowed("{}"),
+            some => Cow::Borrowed(some),
+        };
+        Call { id, kind: "function", function: Some(Called { name, arguments }), custom: None }
     }
 
     /// What has no place in a message here.
     fn leave(&mut self, block: &Block<'_>, place: &str) -> Result<(), Untranslatable> {
         match block {
-            Block::Opaque(opaque) if opaque.weight == Weight::Meaning => {
-                Err(Untranslatable::at(opaque.pointer.clone(), "only the client's dialect has it"))
-            }
-            Block::Opaque(opaque) => {
-                self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
-                Ok(())
-            }
+            Block::Opaque(opaque) => self.losses.leave_out(opaque),
             Block::Reasoning { .. } => {
                 self.losses.dropped(place, "what a model thought is of use to itself only");
                 Ok(())
@@ -458,24 +480,52 @@ impl<'r> Writer<'r> {
         let mut tools = Vec::new();
         for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
             self.cache(tool.cache.is_some(), &tool.pointer);
-            tools.push(Tool {
-                kind: "function",
-                function: Function {
-                    name: self.names.short(&tool.name),
-                    description: tool.description.as_deref(),
-                    parameters: tool.schema.as_deref(),
-                    strict: tool.strict,
-                },
-            });
+            tools.push(self.tool(tool)?);
         }
         // Without tools the choice is refused.
         let choice = request.tool_choice.as_ref().filter(|_| !tools.is_empty()).map(|choice| match choice {
             ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(word(*mode)),
-            ToolChoice::Named(name) => {
-                Choice::Named { kind: "function", function: Name { name: self.names.short(name) } }
+            ToolChoice::Named(chosen) => {
+                let name = Name { name: self.names.chosen(chosen, &request.tools) };
+                let custom = request
+                    .tools
+                    .iter()
+                    .any(|tool| tool.name == *chosen && matches!(tool.kind, ToolKind::Custom { .. }));
+                if custom && !self.names.wraps(true) {
+                    Choice::NamedCustom { kind: "custom", custom: name }
+                } else {
+                    Choice::Named { kind: "function", function: name }
+                }
             }
         });
         Ok((choice, tools))
+    }
+
+    fn tool(&mut self, tool: &'r Offered<'_>) -> Result<Tool<'r>, Untranslatable> {
+        let name = self.names.sent(&tool.name, tool.namespace.as_deref());
+        let description = tool.description.as_deref();
+        match &tool.kind {
+            ToolKind::Custom { format } if !self.names.wraps(true) => {
+                let custom = Custom { name, description, format: format.as_deref() };
+                Ok(Tool { kind: "custom", function: None, custom: Some(custom) })
+            }
+            ToolKind::Custom { format } => {
+                if format.is_some() {
+                    self.losses.dropped(
+                        format!("{}/format", tool.pointer),
+                        "the tool is sent as a function, which has no grammar",
+                    );
+                }
+                let parameters = Some(wrapped_schema()?);
+                let function = Function { name, description, parameters, strict: None };
+                Ok(Tool { kind: "function", function: Some(function), custom: None })
+            }
+            ToolKind::Function => {
+                let parameters = tool.schema.as_deref();
+                let function = Function { name, description, parameters, strict: tool.strict };
+                Ok(Tool { kind: "function", function: Some(function), custom: None })
+            }
+        }
     }
 
     fn effort(&mut self, request: &Request<'_>, to: &Destination<'_>) -> Option<&'static str> {
@@ -492,6 +542,10 @@ impl<'r> Writer<'r> {
         }
         Some(effort.name())
     }
+}
+
+fn wrapped_schema<'r>() -> Result<&'r RawValue, Untranslatable> {
+    serde_json::from_str(WRAPPED_SCHEMA).map_err(|_| Untranslatable::at("/tools", "has no schema"))
 }
 
 /// The effort nearest to a budget of tokens.

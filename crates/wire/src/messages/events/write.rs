@@ -77,6 +77,8 @@ struct Empty {}
 enum Delta<'a> {
     #[serde(rename = "input_json_delta")]
     Input { partial_json: &'a str },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: &'a str },
     #[serde(rename = "text_delta")]
     Text { text: &'a str },
     #[serde(rename = "thinking_delta")]
@@ -157,9 +159,9 @@ impl EventWriter {
         self.written.insert(index, place);
         self.current = Some(index);
         let content_block = match opening {
-            Opening::Text => Block::Text { text: "" },
+            Opening::Text | Opening::Refusal => Block::Text { text: "" },
             Opening::Reasoning => Block::Thinking { thinking: "", signature: "" },
-            Opening::ToolCall { id, name } => Block::ToolUse { id, name, input: Empty {} },
+            Opening::ToolCall { id, name, .. } => Block::ToolUse { id, name, input: Empty {} },
         };
         send(&Out::ContentBlockStart { index: place, content_block }, out);
     }
@@ -170,8 +172,7 @@ impl EventWriter {
             Piece::Text(text) => Delta::Text { text },
             Piece::Reasoning(thinking) => Delta::Thinking { thinking },
             Piece::Arguments(partial_json) => Delta::Input { partial_json },
-            // No seal is better than one of another provider.
-            Piece::Signature(_) => return,
+            Piece::Signature(signature) => Delta::Signature { signature },
         };
         send(&Out::ContentBlockDelta { index, delta }, out);
     }

@@ -6,10 +6,9 @@ use serde_json::value::RawValue;
 
 use super::{hints, opaque};
 use crate::dialect::Dialect;
-use crate::ir::{
-    Block, CacheMark, Media, MediaKind, Signature, Source, ToolCall, ToolResult, Unreadable, Weight,
-};
+use crate::ir::{Block, CacheMark, Media, MediaKind, Source, ToolCall, ToolResult, Unreadable, Weight};
 use crate::json::{self, Members};
+use crate::translate::unpack;
 
 /// Reads a content.
 pub(super) fn content<'a>(
@@ -45,7 +44,7 @@ pub(crate) fn block<'a>(
         }
         "thinking" => {
             let value = members.take_text("signature")?.filter(|seal| !seal.is_empty());
-            let signature = value.map(|value| Signature { dialect: Dialect::Messages, value });
+            let signature = value.map(|value| unpack(value, Dialect::Messages));
             Block::Reasoning { text: members.take_text("thinking")?.unwrap_or_default(), signature }
         }
         // Thoughts that only the provider can read: without them the answer is the same question's.
@@ -58,6 +57,8 @@ pub(crate) fn block<'a>(
         "tool_use" => Block::ToolCall(ToolCall {
             id: members.need_text("id")?,
             name: members.need_text("name")?,
+            namespace: None,
+            custom: false,
             arguments: members.take("input").map_or(Cow::Borrowed("{}"), |raw| Cow::Borrowed(raw.get())),
             cache,
             pointer,

@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 
 use super::super::models::{Family, Thinking, family};
 use super::super::outgoing::{Cache, OutBlock, OutSource};
+use crate::dialect::Dialect;
 use crate::ir::{
     Block, CacheMark, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall,
-    ToolChoice, ToolResult, Turn, Untranslatable, Weight,
+    ToolChoice, ToolKind, ToolResult, Turn, Untranslatable,
 };
-use crate::translate::{Destination, Names, Written};
+use crate::translate::{Destination, Names, WRAPPED_SCHEMA, Written, wrap};
 
 /// Anthropic API reference: tool names match `^[a-zA-Z0-9_-]{1,128}$`.
 const MAX_NAME: usize = 128;
@@ -109,17 +110,19 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     let mut writer = Writer {
         losses: Losses::default(),
         names: Names::within(MAX_NAME),
+        own_thoughts: None,
         system: Vec::new(),
         messages: Vec::new(),
     };
-    writer.opaque(request)?;
-    request.tools.iter().for_each(|tool| writer.names.learn(&tool.name));
-    writer.turns(&request.turns)?;
+    writer.losses.leave_out_of(request, &[])?;
+    writer.names.learn(&request.tools);
     let (choice, tools) = writer.tools(request, family)?;
     let max_tokens = writer.max_tokens(request, to, family);
     let (thinking, effort) = writer.thinking(request, max_tokens, family, choice.as_ref());
     let format = writer.format(request, family)?;
     let thinks = matches!(thinking, Some(OutThinking::Enabled { .. } | OutThinking::Adaptive));
+    writer.own_thoughts = thinks.then_some(to.origin);
+    writer.turns(&request.turns)?;
     let sampling = family.sampling && !thinks;
     let output_config = (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
     let body = Body {
@@ -146,6 +149,8 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
 struct Writer<'r> {
     losses: Losses,
     names: Names,
+    /// The target, where it may be handed the thoughts that it sealed itself.
+    own_thoughts: Option<&'r str>,
     system: Vec<OutBlock<'r>>,
     messages: Vec<Message<'r>>,
 }
@@ -154,18 +159,6 @@ struct Writer<'r> {
 type Tools<'r> = (Option<Choice<'r>>, Vec<Tool<'r>>);
 
 impl<'r> Writer<'r> {
-    fn opaque(&mut self, request: &Request<'_>) -> Result<(), Untranslatable> {
-        request.opaque.iter().try_for_each(|opaque| match opaque.weight {
-            Weight::Hint => {
-                self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
-                Ok(())
-            }
-            Weight::Meaning => {
-                Err(Untranslatable::at(opaque.pointer.clone(), "only the client's dialect has it"))
-            }
-        })
-    }
-
     fn turns(&mut self, turns: &'r [Turn<'_>]) -> Result<(), Untranslatable> {
         for turn in turns {
             match turn.role {
@@ -240,19 +233,17 @@ impl<'r> Writer<'r> {
                     let block = self.result(result)?;
                     out.push(block);
                 }
+                Block::Reasoning { text, signature: Some(seal) }
+                    if self.own_thoughts.is_some_and(|origin| seal.is_of(Dialect::Messages, origin)) =>
+                {
+                    let signature = Cow::Borrowed(seal.value.as_ref());
+                    out.push(OutBlock::Thinking { thinking: Cow::Borrowed(text), signature });
+                }
                 Block::Reasoning { .. } => {
                     self.losses
                         .dropped(turn.pointer.clone(), "what a model thought is of use to itself only");
                 }
-                Block::Opaque(opaque) if opaque.weight == Weight::Meaning => {
-                    return Err(Untranslatable::at(
-                        opaque.pointer.clone(),
-                        "only the client's dialect has it",
-                    ));
-                }
-                Block::Opaque(opaque) => {
-                    self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
-                }
+                Block::Opaque(opaque) => self.losses.leave_out(opaque)?,
             }
         }
         Ok(())
@@ -261,7 +252,7 @@ impl<'r> Writer<'r> {
     fn call(&mut self, call: &'r ToolCall<'_>) -> OutBlock<'r> {
         OutBlock::ToolUse {
             id: self.names.id(&call.id),
-            name: self.names.short(&call.name),
+            name: self.names.sent(&call.name, call.namespace.as_deref()),
             input: self.input(call),
             cache_control: call.cache.map(Cache::from),
         }
@@ -269,6 +260,9 @@ impl<'r> Writer<'r> {
 
     /// Arguments must be an object here. What a model wrote that is none is handed on as a text, so that it can see its slip.
     fn input(&mut self, call: &'r ToolCall<'_>) -> Cow<'r, RawValue> {
+        if call.custom {
+            return RawValue::from_string(wrap(&call.arguments)).map_or_else(|_| empty_object(), Cow::Owned);
+        }
         let text = call.arguments.trim();
         if text.is_empty() {
             return empty_object();
@@ -290,9 +284,7 @@ impl<'r> Writer<'r> {
                 Block::Text { text, .. } if text.trim().is_empty() => {}
                 Block::Text { text, cache } => content.push(OutBlock::text(text.as_ref(), *cache)),
                 Block::Media(media) => content.push(self.media(media)?),
-                Block::Opaque(opaque) if opaque.weight == Weight::Hint => {
-                    self.losses.dropped(opaque.pointer.clone(), "only the client's dialect has it");
-                }
+                Block::Opaque(opaque) => self.losses.leave_out(opaque)?,
                 _ => {
                     return Err(Untranslatable::at(
                         result.pointer.clone(),
@@ -344,13 +336,20 @@ impl<'r> Writer<'r> {
                 self.losses
                     .dropped(format!("{}/strict", tool.pointer), "schemas are kept to in another way here");
             }
+            if let ToolKind::Custom { format: Some(_) } = tool.kind {
+                self.losses.dropped(
+                    format!("{}/format", tool.pointer),
+                    "the tool is sent as a function, which has no grammar",
+                );
+            }
             let schema = tool.schema.as_deref().filter(|schema| schema.get().trim_start().starts_with('{'));
             let input_schema = match schema {
+                _ if matches!(tool.kind, ToolKind::Custom { .. }) => raw(WRAPPED_SCHEMA),
                 Some(schema) if schema.get().trim() != "{}" => Cow::Borrowed(schema),
                 _ => no_parameters(),
             };
             tools.push(Tool {
-                name: self.names.short(&tool.name),
+                name: self.names.sent(&tool.name, tool.namespace.as_deref()),
                 description: tool.description.as_deref().filter(|text| !text.is_empty()),
                 input_schema,
                 cache_control: tool.cache.map(Cache::from),
@@ -362,7 +361,7 @@ impl<'r> Writer<'r> {
             None if parallel => ("auto", None),
             None => return Ok((None, tools)),
             Some(ToolChoice::Any(mode) | ToolChoice::Among { mode, .. }) => (word(*mode), None),
-            Some(ToolChoice::Named(name)) => ("tool", Some(self.names.short(name))),
+            Some(ToolChoice::Named(name)) => ("tool", Some(self.names.chosen(name, &request.tools))),
         };
         if matches!(kind, "any" | "tool") && !family.forced_tools {
             return Err(Untranslatable::at("/tool_choice", "this model cannot be made to call a tool"));

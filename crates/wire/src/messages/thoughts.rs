@@ -1,0 +1,95 @@
+//! Thoughts of another dialect's models in a conversation that goes to a provider of this one.
+//!
+//! A client keeps them in the form that [`crate::translate`] gave them. A provider that checks signatures refuses a conversation
+//! with a foreign one (Anthropic documentation, "Extended thinking": thinking blocks go back unmodified), so that they are left
+//! out of the client's bytes; everything else stays where it is.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::value::RawValue;
+
+use crate::json::{self, Members, Span};
+use crate::translate::{is_foreign, may_hold_foreign};
+
+/// What stands where nothing but thoughts stood: an empty message is refused.
+const NOTHING: &str = "{\"type\":\"text\",\"text\":\"(no text)\"}";
+
+/// The request without foreign thoughts; the same bytes where there are none.
+pub(crate) fn without_foreign(body: Bytes) -> Bytes {
+    if !may_hold_foreign(&body) {
+        return body;
+    }
+    let changes = changes(&body).unwrap_or_default();
+    if changes.is_empty() {
+        return body;
+    }
+    let mut out = BytesMut::with_capacity(body.len());
+    let mut done = 0;
+    for (span, text) in &changes {
+        out.put_slice(body.get(done..span.start).unwrap_or_default());
+        out.put_slice(text.as_bytes());
+        done = span.end;
+    }
+    out.put_slice(body.get(done..).unwrap_or_default());
+    out.freeze()
+}
+
+/// The contents that hold foreign thoughts, by their place, and what stands there instead.
+fn changes(body: &[u8]) -> Option<Vec<(Span, String)>> {
+    let mut request = Members::of_body(body).ok()?;
+    let messages = json::list(request.take("messages")?)?;
+    let mut changes = Vec::new();
+    for message in messages {
+        let Ok(mut message) = Members::of(message, "") else { continue };
+        let Some(content) = message.take("content") else { continue };
+        let Some(blocks) = json::list(content) else { continue };
+        let kept: Vec<&str> =
+            blocks.iter().filter(|block| !is_foreign_thought(block)).map(|block| block.get()).collect();
+        if kept.len() < blocks.len() {
+            let inside = if kept.is_empty() { NOTHING.to_owned() } else { kept.join(",") };
+            changes.push((json::span_of(body, content)?, format!("[{inside}]")));
+        }
+    }
+    Some(changes)
+}
+
+fn is_foreign_thought(block: &RawValue) -> bool {
+    let Ok(mut block) = Members::of(block, "") else { return false };
+    let thinks = block.take_text("type").ok().flatten().is_some_and(|kind| kind == "thinking");
+    thinks && block.take_text("signature").ok().flatten().is_some_and(|seal| is_foreign(&seal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_thoughts_go_and_every_other_byte_stays() {
+        let body = r#"{"model": "m", "messages": [ {"role":"user","content":"\"pm1.\""}, {"role":"assistant", "content": [{"type":"thinking","thinking":"Hm.","signature":"pm1.chat.0011.AB"}, {"type":"text","text":"x" } ] }, {"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"EqQB"}]} ], "max_tokens": 1.0}"#;
+        let sent = without_foreign(Bytes::from(body));
+        let expected = body
+            .replace(r#"[{"type":"thinking","thinking":"Hm.","signature":"pm1.chat.0011.AB"}, {"type":"text","text":"x" } ]"#, r#"[{"type":"text","text":"x" }]"#);
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn a_message_of_nothing_but_foreign_thoughts_keeps_its_place() {
+        let body = r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"pm1.chat.0."}]}]}"#;
+        let sent = without_foreign(Bytes::from(body));
+        assert_eq!(
+            sent,
+            r#"{"messages":[{"role":"assistant","content":[{"type":"text","text":"(no text)"}]}]}"#
+        );
+    }
+
+    #[test]
+    fn a_conversation_without_them_is_the_very_same() {
+        for body in [
+            r#"{"messages":[{"role":"user","content":[{"type":"text","text":"\"pm1.chat.0.\""}]}]}"#,
+            "[]",
+            "{\"pm1.\"",
+            "",
+        ] {
+            assert_eq!(without_foreign(Bytes::from(body)), body);
+        }
+    }
+}
