@@ -21,8 +21,8 @@ pub(crate) enum Delta {
     Reasoning { field: String, text: String },
     Text(String),
     Refusal(String),
-    ToolOpen { index: usize, id: String, name: String },
-    ToolArguments { index: usize, text: String },
+    ToolOpen { index: usize, id: String, name: String, custom: bool },
+    ToolArguments { index: usize, text: String, custom: bool },
 }
 
 /// A complete answer, before it is spelled as a stream or as one body.
@@ -86,7 +86,7 @@ impl Spoken {
             (None, false) => "tool_calls".to_owned(),
         };
         Self {
-            deltas: deltas(script, &asked, voice),
+            deltas: deltas(script, &asked, voice, true),
             id: format!("chatcmpl-sim-{}", voice.call),
             fingerprint: format!("fp_{}", voice.name),
             // A fixed epoch keeps answers the same from run to run.
@@ -282,16 +282,23 @@ fn delta_json(delta: &Delta) -> Value {
         Delta::Reasoning { field, text } => json!({ field: text }),
         Delta::Text(text) => json!({"content": text}),
         Delta::Refusal(text) => json!({"refusal": text}),
-        Delta::ToolOpen { index, id, name } => json!({"tool_calls": [
+        Delta::ToolOpen { index, id, name, custom: false } => json!({"tool_calls": [
             {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
         ]}),
-        Delta::ToolArguments { index, text } => {
+        Delta::ToolOpen { index, id, name, custom: true } => json!({"tool_calls": [
+            {"index": index, "id": id, "type": "custom", "custom": {"name": name, "input": ""}}
+        ]}),
+        Delta::ToolArguments { index, text, custom: false } => {
             json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+        }
+        Delta::ToolArguments { index, text, custom: true } => {
+            json!({"tool_calls": [{"index": index, "custom": {"input": text}}]})
         }
     }
 }
 
-pub(crate) fn deltas(script: &Script, model: &str, voice: &Voice) -> Vec<Delta> {
+/// The output of an answer. Where the form has no tools with free text, such a call has arguments as others have.
+pub(crate) fn deltas(script: &Script, model: &str, voice: &Voice, free_text: bool) -> Vec<Delta> {
     let answer = &script.answer;
     // A fault that comes late still comes in the middle of the answer.
     let default_length =
@@ -309,10 +316,14 @@ pub(crate) fn deltas(script: &Script, model: &str, voice: &Voice) -> Vec<Delta> 
         deltas.extend(pieces(refusal).map(|text| Delta::Refusal(text.to_owned())));
     }
     for (index, call) in answer.tool_calls.iter().enumerate() {
-        deltas.push(Delta::ToolOpen { index, id: tool_id(voice, index), name: call.name.clone() });
-        let characters: Vec<char> = call.arguments.chars().collect();
-        let fragments = characters.chunks(TOOL_FRAGMENT_CHARS);
-        deltas.extend(fragments.map(|text| Delta::ToolArguments { index, text: text.iter().collect() }));
+        let custom = call.custom && free_text;
+        deltas.push(Delta::ToolOpen { index, id: tool_id(voice, index), name: call.name.clone(), custom });
+        let wrapped = call.custom && !free_text;
+        let arguments =
+            if wrapped { json!({"input": call.arguments}).to_string() } else { call.arguments.clone() };
+        let characters: Vec<char> = arguments.chars().collect();
+        let fragments = characters.chunks(TOOL_FRAGMENT_CHARS).map(|text| text.iter().collect());
+        deltas.extend(fragments.map(|text| Delta::ToolArguments { index, text, custom }));
     }
     deltas.truncate(MAX_TOKENS);
     deltas
@@ -326,8 +337,13 @@ fn tool_calls(answer: &Answer, voice: &Voice) -> Vec<Value> {
     let calls = answer.tool_calls.iter().enumerate();
     calls
         .map(|(index, call)| {
+            let id = tool_id(voice, index);
+            if call.custom {
+                let custom = json!({"name": call.name, "input": call.arguments});
+                return json!({"id": id, "type": "custom", "custom": custom});
+            }
             let function = json!({"name": call.name, "arguments": call.arguments});
-            json!({"id": tool_id(voice, index), "type": "function", "function": function})
+            json!({"id": id, "type": "function", "function": function})
         })
         .collect()
 }

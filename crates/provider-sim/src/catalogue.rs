@@ -223,10 +223,13 @@ fn json_error(status: u16, message: &str, kind: &str, param: Option<&str>, code:
 }
 
 /// An error body in OpenAI's form: all four keys are always there.
-fn error(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> String {
+pub(crate) fn error(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> String {
     json!({"error": {"message": message, "type": kind, "param": param, "code": code}}).to_string()
 }
 
+/// What OpenAI says of an input of Responses that is too long.
+pub(crate) const INPUT_TOO_LONG: &str =
+    "Your input exceeds the context window of this model. Please adjust your input and try again.";
 /// What Anthropic says of a prompt that is too long.
 pub(crate) const PROMPT_TOO_LONG: &str = "prompt is too long: 209303 tokens > 200000 maximum";
 /// What Anthropic says when the money is spent.

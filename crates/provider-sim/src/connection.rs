@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,13 +11,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::catalogue;
 use crate::control;
-use crate::envelope;
-use crate::names::script_from_text;
-use crate::plan::{Heartbeat, Plan, Step, head_bytes, plan};
-use crate::request::{
-    Ask, Form, Framing, Head, MAX_BODY, MAX_HEAD, Received, Refusal, chunk_size, header, refuse,
-};
-use crate::script::{FixedReply, Script};
+use crate::decide::{Decision, decide};
+use crate::plan::{Heartbeat, Plan, Step, head_bytes};
+use crate::request::{Framing, Head, MAX_BODY, MAX_HEAD, Refusal, chunk_size, refuse};
 use crate::state::{Gauge, InUse, State};
 
 /// A connection without a complete request for so long is closed.
@@ -61,9 +57,9 @@ pub(crate) async fn serve(stream: TcpStream, state: Arc<State>) {
     }
 }
 
-struct Request {
-    head: Head,
-    body: Bytes,
+pub(crate) struct Request {
+    pub(crate) head: Head,
+    pub(crate) body: Bytes,
 }
 
 /// Why no request could be read.
@@ -117,91 +113,6 @@ async fn answer(socket: &mut Socket, request: Request, connection: u64, state: &
     }
     drop(in_use);
     next
-}
-
-enum Decision {
-    Script(Plan),
-    Reply(u16, String),
-}
-
-/// Remembers and counts the request, and finds what answers it.
-fn decide(request: &Request, connection: u64, state: &State) -> Decision {
-    let head = &request.head;
-    let (path, _query) = head.target.split_once('?').unwrap_or((&head.target, ""));
-    let mut ask = Ask::read(&request.body);
-    let deployment = deployment(path);
-    let form = if path.ends_with("/messages") { Form::Messages } else { Form::Chat };
-    if let Some(ask) = &mut ask {
-        ask.form = form;
-        ask.model = ask.model.take().or_else(|| deployment.map(str::to_owned));
-    }
-    state.remember(Received {
-        method: head.method.clone(),
-        path: head.target.clone(),
-        headers: head.headers.clone(),
-        body: request.body.clone(),
-        at: Instant::now(),
-        model: ask.as_ref().and_then(|ask| ask.model.clone()),
-        stream: ask.as_ref().is_some_and(|ask| ask.stream),
-        connection,
-    });
-    if let Some(key) = &state.config.api_key
-        && !presents_key(&head.headers, key)
-    {
-        return refused(form, 401, catalogue::INVALID_API_KEY.to_owned(), state);
-    }
-    match (head.method.as_str(), path) {
-        ("POST", path) if path.ends_with("/chat/completions") || form == Form::Messages => {
-            call(head, form, ask, state)
-        }
-        ("GET", path) if path.ends_with("/models") => {
-            Decision::Reply(200, catalogue::models(&state.config.models))
-        }
-        (method, path) => Decision::Reply(404, catalogue::unknown_url(method, path)),
-    }
-}
-
-/// An answer that no script decides, in the words of the form.
-fn refused(form: Form, status: u16, body: String, state: &State) -> Decision {
-    match form {
-        Form::Chat => Decision::Reply(status, body),
-        Form::Messages => {
-            let reply = FixedReply { status, content_type: "application/json".to_owned(), body };
-            let reply = envelope::reply(&reply, &state.voice());
-            Decision::Reply(reply.status, reply.body)
-        }
-    }
-}
-
-fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
-    let model = ask.as_ref().and_then(|ask| ask.model.clone()).unwrap_or_default();
-    let voice = state.count_call(&model);
-    let Some(ask) = ask else { return refused(form, 400, catalogue::INVALID_JSON.to_owned(), state) };
-    if ask.model.is_none() {
-        return refused(form, 400, catalogue::MISSING_MODEL.to_owned(), state);
-    }
-    let served = &state.config.models;
-    if !served.is_empty() && !served.contains(&model) {
-        return refused(form, 404, catalogue::model_not_found(&model), state);
-    }
-    let own: Option<Result<Script, _>> = header(&head.headers, "x-sim-script").map(script_from_text);
-    let script = match own {
-        Some(Ok(script)) => script,
-        Some(Err(error)) => return Decision::Reply(400, catalogue::refused(&error.to_string())),
-        None => state.choose(&model),
-    };
-    Decision::Script(plan(script, &ask, &voice, SystemTime::now()))
-}
-
-/// Azure's classic path names the model: `/openai/deployments/{deployment}/chat/completions`.
-fn deployment(path: &str) -> Option<&str> {
-    let (_, rest) = path.split_once("/deployments/")?;
-    rest.split('/').next()
-}
-
-fn presents_key(headers: &[(String, String)], key: &str) -> bool {
-    let bearer = header(headers, "authorization").and_then(|value| value.strip_prefix("Bearer "));
-    bearer == Some(key) || ["api-key", "x-api-key"].iter().any(|name| header(headers, name) == Some(key))
 }
 
 struct Socket {

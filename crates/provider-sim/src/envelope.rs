@@ -1,21 +1,67 @@
-//! The same faults in Anthropic's words: a script names a fault, the endpoint decides how it is spelled.
+//! The same faults in the words of each endpoint: a script names a fault, the endpoint decides how it is spelled.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::answer::Voice;
 use crate::catalogue;
+use crate::request::Form;
 use crate::script::{FixedReply, Script};
 
-/// A fixed reply as it is sent on the Messages endpoint. An error in OpenAI's form (all four keys, a code that is
-/// no number) becomes the error that Anthropic sends for the same fault; whatever else is sent as written.
-pub(crate) fn reply(reply: &FixedReply, voice: &Voice) -> FixedReply {
+/// A fixed reply as it is sent on an endpoint. Where it is not Chat Completions, an error in OpenAI's form (all four
+/// keys, a code that is no number) becomes the error that its provider sends for the same fault; whatever else is
+/// sent as written.
+pub(crate) fn reply(form: Form, reply: &FixedReply, voice: &Voice) -> FixedReply {
+    match form {
+        Form::Chat => reply.clone(),
+        Form::Messages => anthropic_reply(reply, voice),
+        Form::Responses => responses_reply(reply),
+    }
+}
+
+/// Responses has the errors of Chat Completions, and its own words for an input that is too long.
+fn responses_reply(reply: &FixedReply) -> FixedReply {
+    let error = openai_error(reply);
+    if error.as_ref().and_then(|error| error.get("code")?.as_str()) != Some("context_length_exceeded") {
+        return reply.clone();
+    }
+    let body = catalogue::error(
+        catalogue::INPUT_TOO_LONG,
+        "invalid_request_error",
+        Some("input"),
+        Some("context_length_exceeded"),
+    );
+    FixedReply { body, ..reply.clone() }
+}
+
+fn anthropic_reply(reply: &FixedReply, voice: &Voice) -> FixedReply {
     let Some((status, kind, message)) = in_their_words(reply) else { return reply.clone() };
     let body = catalogue::anthropic_error(&kind, &message, None, &format!("req_sim_{}", voice.call));
     FixedReply { status, content_type: reply.content_type.clone(), body }
 }
 
+/// The failures that only a stream of Responses has, as the error object that all others have: `{"error": {…}}`.
+pub(crate) fn in_general(value: &Value) -> Value {
+    let error = match value.get("type").and_then(Value::as_str) {
+        Some("response.failed") => value.pointer("/response/error"),
+        Some("error") => value.get("error").or_else(|| value.get("code").map(|_| value)),
+        _ => None,
+    };
+    let Some(error) = error.filter(|error| error.get("code").is_some_and(Value::is_string)) else {
+        return value.clone();
+    };
+    let kind = match error.get("code").and_then(Value::as_str) {
+        Some("rate_limit_exceeded") => "rate_limit_error",
+        Some("insufficient_quota") => "insufficient_quota",
+        Some("server_is_overloaded") => "service_unavailable_error",
+        Some("context_length_exceeded" | "invalid_prompt") => "invalid_request_error",
+        _ => "server_error",
+    };
+    json!({"error": {"message": error.get("message"), "type": kind, "param": null, "code": error.get("code")}})
+}
+
 /// The data of an error event on the Messages endpoint.
 pub(crate) fn event(value: &Value) -> Value {
+    let value = &in_general(value);
     let Some(error) = value.get("error").filter(|_| value.get("type").is_none()) else {
         return value.clone();
     };
@@ -33,16 +79,8 @@ pub(crate) fn event(value: &Value) -> Value {
 }
 
 fn in_their_words(reply: &FixedReply) -> Option<(u16, String, String)> {
-    let body: Value = serde_json::from_str(&reply.body).ok()?;
-    let error = body.get("error")?.as_object()?;
-    let keys = ["message", "type", "param", "code"];
-    if error.len() != keys.len() || keys.iter().any(|key| !error.contains_key(*key)) {
-        return None;
-    }
+    let error = openai_error(reply)?;
     let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    if error.get("code").is_some_and(Value::is_number) {
-        return None;
-    }
     let message = word("message");
     let (status, kind, message) = match (word("code"), word("type")) {
         ("context_length_exceeded", _) => (400, "invalid_request_error", catalogue::PROMPT_TOO_LONG),
@@ -52,6 +90,15 @@ fn in_their_words(reply: &FixedReply) -> Option<(u16, String, String)> {
         _ => (reply.status, kind_of(reply.status), message),
     };
     Some((status, kind.to_owned(), message.to_owned()))
+}
+
+/// The error object of a reply in OpenAI's form.
+fn openai_error(reply: &FixedReply) -> Option<Map<String, Value>> {
+    let mut body: Value = serde_json::from_str(&reply.body).ok()?;
+    let Some(Value::Object(error)) = body.get_mut("error").map(Value::take) else { return None };
+    let keys = ["message", "type", "param", "code"];
+    let whole = error.len() == keys.len() && keys.iter().all(|key| error.contains_key(*key));
+    (whole && !error.get("code").is_some_and(Value::is_number)).then_some(error)
 }
 
 /// The type that goes with a status (Anthropic API, "Errors").

@@ -1,12 +1,13 @@
-//! A simulated provider of Chat Completions and Messages on real sockets, with scripted faults.
+//! A simulated provider of Chat Completions, Messages and Responses on real sockets, with scripted faults.
 //!
-//! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does, and on a path
-//! that ends in `/messages` as Anthropic does; a [`Script`] says how the next
+//! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does, on a path that ends in `/responses` as
+//! OpenAI does there, and on one that ends in `/messages` as Anthropic does; a [`Script`] says how the next
 //! request is answered, from a healthy stream to a connection reset before the headers. The HTTP/1.1 server side
 //! is written by hand ([`Sim`] must be able to break HTTP in ways that a correct server library refuses to), the
 //! rest is data:
 //!
 //! - [`Script`] describes one answer, and is also the JSON that the control endpoint takes;
+//! - `decide` finds what answers a request;
 //! - `plan` turns a script and a request into [steps](plan::Step): bytes to send, waits, the way it ends;
 //! - `connection` runs the steps on a socket, and notices when the client leaves;
 //! - `state` holds the rules (queue, per model, schedule, default), counts and what was received.
@@ -28,17 +29,19 @@
 //!
 //! Rules for a request, first match wins: its own header `x-sim-script`, the queue ([`Sim::enqueue`]), its model's
 //! rule ([`Sim::set_for_model`]), the schedule ([`Sim::set_schedule`]), the default ([`Sim::set`]). A key or model that
-//! is not served, and a body that is not JSON, are refused before any script.
+//! is not served, a body that is not JSON, and in Responses what OpenAI would not take, are refused before any script.
 
 mod answer;
 mod catalogue;
 mod connection;
 mod control;
+mod decide;
 mod envelope;
 mod message;
 mod names;
 mod plan;
 mod request;
+mod responses;
 mod script;
 mod sim;
 mod speech;

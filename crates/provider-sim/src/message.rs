@@ -34,7 +34,7 @@ impl Message {
     pub(crate) fn new(script: &Script, ask: &Ask, voice: &Voice) -> Self {
         let answer = &script.answer;
         let asked = ask.model.clone().unwrap_or_default();
-        let deltas = if answer.no_choices { Vec::new() } else { deltas(script, &asked, voice) };
+        let deltas = if answer.no_choices { Vec::new() } else { deltas(script, &asked, voice, false) };
         let stop_reason = match (answer.finish.as_deref(), &answer.refusal) {
             (Some("stop"), _) => "end_turn",
             (Some("length"), _) => "max_tokens",
@@ -63,7 +63,7 @@ impl Message {
 
     /// `message_start` and a ping.
     pub(crate) fn opening(&self) -> Vec<Event> {
-        let ping = event("ping", &json!({}));
+        let ping = Event::typed("ping", &json!({}));
         if self.no_content {
             return vec![ping];
         }
@@ -74,7 +74,7 @@ impl Message {
             "output_tokens": u64::from(!zeroes),
         });
         let message = self.frame(Vec::new(), &Value::Null, Some(usage));
-        vec![event("message_start", &json!({ "message": message })), ping]
+        vec![Event::typed("message_start", &json!({ "message": message })), ping]
     }
 
     /// The delta with this index, after the end of the block before it and the start of its own. The start of a
@@ -89,13 +89,13 @@ impl Message {
             if let Some(before) = before {
                 events.extend(self.close(*before, index - 1));
             }
-            events.push(event(
+            events.push(Event::typed(
                 "content_block_start",
                 &json!({"index": block, "content_block": self.start(delta)}),
             ));
         }
         if let Some(delta) = delta_json(delta) {
-            events.push(event("content_block_delta", &json!({"index": block, "delta": delta})));
+            events.push(Event::typed("content_block_delta", &json!({"index": block, "delta": delta})));
         }
         events
     }
@@ -116,7 +116,7 @@ impl Message {
         if let Some(usage) = self.final_usage() {
             put(&mut body, "usage", usage);
         }
-        events.push(event("message_delta", &body));
+        events.push(Event::typed("message_delta", &body));
         events
     }
 
@@ -194,9 +194,12 @@ impl Message {
         let thinking = matches!(self.deltas.get(last), Some(Delta::Reasoning { .. }));
         let signature = thinking.then(|| {
             let delta = json!({"type": "signature_delta", "signature": self.signature()});
-            event("content_block_delta", &json!({"index": block, "delta": delta}))
+            Event::typed("content_block_delta", &json!({"index": block, "delta": delta}))
         });
-        signature.into_iter().chain([event("content_block_stop", &json!({ "index": block }))]).collect()
+        signature
+            .into_iter()
+            .chain([Event::typed("content_block_stop", &json!({ "index": block }))])
+            .collect()
     }
 
     fn signature(&self) -> String {
@@ -264,14 +267,6 @@ fn delta_json(delta: &Delta) -> Option<Value> {
         Delta::ToolOpen { .. } => return None,
         Delta::ToolArguments { text, .. } => json!({"type": "input_json_delta", "partial_json": text}),
     })
-}
-
-/// An event whose data begin with its name as `type`, as Anthropic's do.
-fn event(name: &'static str, fields: &Value) -> Event {
-    let fields = fields.to_string();
-    let rest = fields.strip_prefix('{').filter(|rest| *rest != "}").map(|rest| format!(",{rest}"));
-    let json = format!("{{\"type\":\"{name}\"{}", rest.as_deref().unwrap_or("}"));
-    Event { name: Some(name), json }
 }
 
 fn put(object: &mut Value, key: &str, value: Value) {

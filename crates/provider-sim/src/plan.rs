@@ -68,10 +68,7 @@ fn serve(
 ) -> Box<dyn Iterator<Item = Step> + Send> {
     let headers = Headers { script, voice, now, form: ask.form };
     if let Some(reply) = &script.reply {
-        let reply = match ask.form {
-            Form::Chat => reply.clone(),
-            Form::Messages => envelope::reply(reply, voice),
-        };
+        let reply = envelope::reply(ask.form, reply, voice);
         return Box::new(pause(script.pace.headers).chain(fixed(&headers, &reply)));
     }
     let speech = Speech::new(script, ask, voice);
@@ -108,7 +105,7 @@ impl Headers<'_> {
             headers.push(("content-type".to_owned(), content_type.to_owned()));
         }
         let request_id = match self.form {
-            Form::Chat => "x-request-id",
+            Form::Chat | Form::Responses => "x-request-id",
             Form::Messages => "request-id",
         };
         headers.push((request_id.to_owned(), format!("req_sim_{}", self.voice.call)));
@@ -183,7 +180,7 @@ fn body(headers: &Headers<'_>, speech: &Speech, script: &Script) -> std::vec::In
         Some(Fault::Stall { .. }) => truncated(Step::Wait(None, None)),
         Some(Fault::End { .. }) => chunked(Step::LastChunk(half)),
         Some(Fault::Malformed { .. }) => sized(half),
-        Some(Fault::Error { event, .. }) => sized(error_json(speech.form(), event).into()),
+        Some(Fault::Error { event, .. }) => sized(speech.failed_whole(event).into()),
         Some(Fault::Unended) => {
             let most = Bytes::copy_from_slice(json.as_bytes().get(..json.len() - 1).unwrap_or_default());
             vec![headers.render(200, content_type, Some(json.len())), Step::Raw(most), Step::Wait(None, None)]
@@ -203,14 +200,6 @@ fn body(headers: &Headers<'_>, speech: &Speech, script: &Script) -> std::vec::In
     steps.into_iter()
 }
 
-/// The data of an error event.
-fn error_json(form: Form, event: &serde_json::Value) -> String {
-    match form {
-        Form::Chat => event.to_string(),
-        Form::Messages => envelope::event(event).to_string(),
-    }
-}
-
 /// The events of a stream.
 struct Events {
     speech: Speech,
@@ -221,13 +210,13 @@ struct Events {
 impl Events {
     fn steps(self, fault: Option<Fault>) -> Box<dyn Iterator<Item = Step> + Send> {
         match fault {
-            Some(Fault::RoleOnly) => Box::new([self.opening(), self.hang()].into_iter()),
+            Some(Fault::RoleOnly) => Box::new([self.opening(), self.hang(0)].into_iter()),
             Some(Fault::HeartbeatsOnly { every }) => {
                 let beat = Heartbeat { every, bytes: sse::heartbeat(&self.wire) };
                 Box::new([Step::Wait(None, Some(beat))].into_iter())
             }
             Some(Fault::Error { event, done, first: true, .. }) => {
-                Box::new([self.error(&event, done, true)].into_iter())
+                Box::new([self.error(&event, None, done)].into_iter())
             }
             fault => self.outputs(fault),
         }
@@ -261,7 +250,7 @@ impl Events {
 
     fn output(&self, index: usize) -> impl Iterator<Item = Step> + use<> {
         let delay = if index == 0 { self.pace.first_token } else { self.pace.between_tokens };
-        let wait = (!delay.is_zero()).then(|| Step::Wait(Some(delay), self.heartbeat()));
+        let wait = (!delay.is_zero()).then(|| Step::Wait(Some(delay), self.heartbeat(index)));
         let event = self.spelled(&self.speech.output(index));
         wait.into_iter().chain([Step::Chunk(event.into())])
     }
@@ -270,11 +259,13 @@ impl Events {
         // The end marker goes together with the end of the body: a client that leaves at it has read a complete
         // answer.
         let tail = self.spelled(&self.speech.end(self.wire.done));
-        vec![self.finish(), Step::LastChunk(tail.into())]
+        self.finish().into_iter().chain([Step::LastChunk(tail.into())]).collect()
     }
 
-    fn finish(&self) -> Step {
-        Step::Chunk(self.spelled(&self.speech.finish()).into())
+    /// An empty HTTP chunk would be the end of the body: without events there is none.
+    fn finish(&self) -> Option<Step> {
+        let bytes = self.spelled(&self.speech.finish());
+        (!bytes.is_empty()).then(|| Step::Chunk(bytes.into()))
     }
 
     fn spelled(&self, events: &[Event]) -> Vec<u8> {
@@ -286,15 +277,15 @@ impl Events {
             Fault::Cut { .. } => self.half_of_next(at, Step::Close),
             Fault::Reset { .. } => self.half_of_next(at, Step::Reset),
             Fault::End { .. } => vec![Step::LastChunk(Bytes::new())],
-            Fault::Stall { .. } | Fault::RoleOnly => vec![self.hang()],
-            Fault::Unended => vec![self.finish(), self.hang()],
-            Fault::Pause { lasting, .. } => vec![Step::Wait(Some(*lasting), self.heartbeat())],
+            Fault::Stall { .. } | Fault::RoleOnly => vec![self.hang(at)],
+            Fault::Unended => self.finish().into_iter().chain([self.hang(at)]).collect(),
+            Fault::Pause { lasting, .. } => vec![Step::Wait(Some(*lasting), self.heartbeat(at))],
             Fault::Malformed { event, .. } => {
                 let (frame, last) = self.next_events(at);
                 let broken = sse::broken_event(&self.wire, *event, &last);
                 vec![Step::Chunk([self.spelled(&frame), broken].concat().into())]
             }
-            Fault::Error { event, done, .. } => vec![self.error(event, *done, false)],
+            Fault::Error { event, done, .. } => vec![self.error(event, Some(at), *done)],
             Fault::HeartbeatsOnly { .. } => Vec::new(),
         }
     }
@@ -315,29 +306,25 @@ impl Events {
         (events, last)
     }
 
-    fn error(&self, error: &serde_json::Value, done: bool, opens: bool) -> Step {
+    fn error(&self, error: &serde_json::Value, after: Option<usize>, done: bool) -> Step {
         let mut bytes = Vec::new();
-        if opens && self.wire.bom {
+        if after.is_none() && self.wire.bom {
             bytes.extend_from_slice(b"\xef\xbb\xbf");
         }
-        let form = self.speech.form();
-        let name = (form == Form::Messages).then_some("error");
-        bytes.extend(sse::event(&self.wire, &Event { name, json: error_json(form, error) }));
-        if done {
-            bytes.extend(sse::event(&self.wire, &self.speech.done()));
-        }
+        bytes.extend(self.spelled(&self.speech.failure(error, after, done)));
         Step::LastChunk(bytes.into())
     }
 
-    fn hang(&self) -> Step {
-        Step::Wait(None, self.heartbeat())
+    fn hang(&self, outputs: usize) -> Step {
+        Step::Wait(None, self.heartbeat(outputs))
     }
 
-    fn heartbeat(&self) -> Option<Heartbeat> {
+    /// What goes out while the stream waits after so many outputs.
+    fn heartbeat(&self, outputs: usize) -> Option<Heartbeat> {
         let every = self.pace.heartbeat;
-        let bytes = || match self.speech.form() {
-            Form::Chat => sse::heartbeat(&self.wire),
-            Form::Messages => sse::ping(&self.wire),
+        let bytes = || match self.speech.heartbeat(outputs) {
+            None => sse::heartbeat(&self.wire),
+            Some(event) => sse::event(&self.wire, &event).into(),
         };
         (!every.is_zero()).then(|| Heartbeat { every, bytes: bytes() })
     }

@@ -152,6 +152,8 @@ pub(crate) enum Form {
     Chat,
     /// Anthropic's Messages.
     Messages,
+    /// OpenAI's Responses.
+    Responses,
 }
 
 /// What of a request an answer depends on.
@@ -163,6 +165,8 @@ pub(crate) struct Ask {
     pub(crate) include_usage: bool,
     /// An estimate from the length of the messages, the same for the same body.
     pub(crate) prompt_tokens: u64,
+    /// The whole request, where an answer repeats parts of it: in Responses; else `null`.
+    pub(crate) request: Value,
 }
 
 /// The parts of a request body that matter; the messages are only measured.
@@ -176,19 +180,24 @@ struct Body<'a> {
     stream_options: Value,
     #[serde(borrow)]
     messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
 }
 
 impl Ask {
     /// Reads a request body; `None` if it is not a JSON object.
-    pub(crate) fn read(body: &[u8]) -> Option<Self> {
-        let body: Body<'_> = serde_json::from_slice(body).ok()?;
-        let characters = body.messages.map_or(0, |messages| messages.get().len());
+    pub(crate) fn read(form: Form, bytes: &[u8]) -> Option<Self> {
+        let body: Body<'_> = serde_json::from_slice(bytes).ok()?;
+        let said = if form == Form::Responses { body.input } else { body.messages };
+        let characters = said.map_or(0, |said| said.get().len());
+        let request = if form == Form::Responses { serde_json::from_slice(bytes).ok()? } else { Value::Null };
         Some(Self {
-            form: Form::default(),
+            form,
             model: body.model.as_str().map(str::to_owned),
             stream: body.stream.as_bool().unwrap_or(false),
             include_usage: body.stream_options.get("include_usage").and_then(Value::as_bool).unwrap_or(false),
             prompt_tokens: u64::try_from(characters / 4).unwrap_or(0) + 3,
+            request,
         })
     }
 }

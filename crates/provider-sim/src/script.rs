@@ -74,7 +74,8 @@ pub struct Pace {
     /// Between two output events.
     #[serde(rename = "between_tokens_ms", with = "millis")]
     pub between_tokens: Duration,
-    /// While waiting, a comment (in Messages a ping) goes out this often (never, when zero).
+    /// While waiting, a comment (in Messages a `ping`, in Responses a `keepalive`) goes out this often (never, when
+    /// zero).
     #[serde(rename = "heartbeat_ms", with = "millis")]
     pub heartbeat: Duration,
 }
@@ -112,7 +113,8 @@ pub struct Answer {
     /// A refusal in place of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// `finish_reason`; when absent `stop`, or `tool_calls` if there are tool calls.
+    /// `finish_reason`; when absent `stop`, or `tool_calls` if there are tool calls. Other dialects say what it means
+    /// in their own words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
     /// The model named in the answer; when absent the one that was asked for.
@@ -120,7 +122,8 @@ pub struct Answer {
     pub model: Option<String>,
     /// How token usage is reported.
     pub usage: UsageShape,
-    /// `choices` is empty in the whole answer; in Messages there is no message or no `content`.
+    /// `choices` is empty in the whole answer; in Messages there is no message or no `content`, in Responses `output`
+    /// is empty.
     pub no_choices: bool,
 }
 
@@ -135,13 +138,17 @@ pub struct Reasoning {
 }
 
 /// One tool call; streamed as an opening fragment with id and name, then pieces of the arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// Function name.
+    /// Name of the function or the custom tool.
     pub name: String,
-    /// Arguments, JSON in a string.
+    /// Arguments, JSON in a string; of a custom tool its input, any text.
     pub arguments: String,
+    /// A call of a custom tool, whose input is free text. Where a dialect has no such tools the text is the value
+    /// `input` of the arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub custom: bool,
 }
 
 /// How token usage is reported; the shapes that providers are known to send.
@@ -189,7 +196,8 @@ pub struct Wire {
     pub split_every_byte: bool,
     /// Azure: a first chunk with `choices: []`, empty id and model and `prompt_filter_results`.
     pub azure_preamble: bool,
-    /// `data: [DONE]`, in Messages `message_stop`, closes the stream.
+    /// `data: [DONE]`, in Messages `message_stop`, in Responses `response.completed` (or `.incomplete`), closes the
+    /// stream.
     pub done: bool,
 }
 
@@ -267,9 +275,10 @@ pub enum Fault {
     Error {
         /// Complete output events before it.
         after: usize,
-        /// The value of the event, usually `{"error": {…}}`.
+        /// The value of the event, usually `{"error": {…}}`. In Responses that becomes a `response.failed`; a value
+        /// with a `type` of its own (`response.failed`, `error`) is sent as that event.
         event: Value,
-        /// vLLM: `[DONE]` follows the error.
+        /// vLLM: `[DONE]` follows the error; in Responses `response.failed` does.
         #[serde(default)]
         done: bool,
         /// llama.cpp and others send a first error in place of the role event too.

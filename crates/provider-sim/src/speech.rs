@@ -1,8 +1,12 @@
 //! A complete answer as the events of a stream or as one body, in the form that was asked for.
 
+use serde_json::{Value, json};
+
 use crate::answer::{Spoken, Voice};
+use crate::envelope;
 use crate::message::Message;
 use crate::request::{Ask, Form};
+use crate::responses::Response;
 use crate::script::Script;
 
 /// One event of a stream.
@@ -14,11 +18,27 @@ pub(crate) struct Event {
     pub(crate) json: String,
 }
 
+impl Event {
+    /// An event that is only data.
+    pub(crate) fn plain(json: String) -> Self {
+        Self { name: None, json }
+    }
+
+    /// An event whose data begin with its name as `type`, as Anthropic's and OpenAI's do.
+    pub(crate) fn typed(name: &'static str, fields: &Value) -> Self {
+        let fields = fields.to_string();
+        let rest = fields.strip_prefix('{').filter(|rest| *rest != "}").map(|rest| format!(",{rest}"));
+        let json = format!("{{\"type\":\"{name}\"{}", rest.as_deref().unwrap_or("}"));
+        Self { name: Some(name), json }
+    }
+}
+
 /// An answer in one of the forms.
 #[derive(Clone, Debug)]
 pub(crate) enum Speech {
     Chat(Spoken),
     Messages(Message),
+    Responses(Response),
 }
 
 impl Speech {
@@ -26,13 +46,7 @@ impl Speech {
         match ask.form {
             Form::Chat => Self::Chat(Spoken::new(script, ask, voice)),
             Form::Messages => Self::Messages(Message::new(script, ask, voice)),
-        }
-    }
-
-    pub(crate) fn form(&self) -> Form {
-        match self {
-            Self::Chat(_) => Form::Chat,
-            Self::Messages(_) => Form::Messages,
+            Form::Responses => Self::Responses(Response::new(script, ask, voice)),
         }
     }
 
@@ -41,6 +55,7 @@ impl Speech {
         match self {
             Self::Chat(spoken) => spoken.deltas.len(),
             Self::Messages(message) => message.outputs(),
+            Self::Responses(response) => response.outputs(),
         }
     }
 
@@ -48,34 +63,37 @@ impl Speech {
     pub(crate) fn opening(&self, azure: bool) -> Vec<Event> {
         match self {
             Self::Chat(spoken) => {
-                let azure = azure.then(|| plain(spoken.azure_chunk()));
-                azure.into_iter().chain([plain(spoken.role_chunk())]).collect()
+                let azure = azure.then(|| Event::plain(spoken.azure_chunk()));
+                azure.into_iter().chain([Event::plain(spoken.role_chunk())]).collect()
             }
             Self::Messages(message) => message.opening(),
+            Self::Responses(response) => response.opening(),
         }
     }
 
     /// The output event with this index, after whatever frames it; it is the last one.
     pub(crate) fn output(&self, index: usize) -> Vec<Event> {
         match self {
-            Self::Chat(spoken) => vec![plain(spoken.delta_chunk(index))],
+            Self::Chat(spoken) => vec![Event::plain(spoken.delta_chunk(index))],
             Self::Messages(message) => message.output(index),
+            Self::Responses(response) => response.output(index),
         }
     }
 
     /// The event with the finish reason, after whatever closes the output; it is the last one.
     pub(crate) fn finish(&self) -> Vec<Event> {
         match self {
-            Self::Chat(spoken) => vec![plain(spoken.finish_chunk())],
+            Self::Chat(spoken) => vec![Event::plain(spoken.finish_chunk())],
             Self::Messages(message) => message.finish(),
+            Self::Responses(response) => response.finish(),
         }
     }
 
     /// What follows the finish reason, and the end marker if it is wanted.
     pub(crate) fn end(&self, done: bool) -> Vec<Event> {
         let usage = match self {
-            Self::Chat(spoken) => spoken.usage_chunk().map(plain),
-            Self::Messages(_) => None,
+            Self::Chat(spoken) => spoken.usage_chunk().map(Event::plain),
+            Self::Messages(_) | Self::Responses(_) => None,
         };
         usage.into_iter().chain(done.then(|| self.done())).collect()
     }
@@ -83,10 +101,9 @@ impl Speech {
     /// The end marker.
     pub(crate) fn done(&self) -> Event {
         match self {
-            Self::Chat(_) => plain("[DONE]".to_owned()),
-            Self::Messages(_) => {
-                Event { name: Some("message_stop"), json: r#"{"type":"message_stop"}"#.to_owned() }
-            }
+            Self::Chat(_) => Event::plain("[DONE]".to_owned()),
+            Self::Messages(_) => Event::typed("message_stop", &json!({})),
+            Self::Responses(response) => response.done(),
         }
     }
 
@@ -95,10 +112,36 @@ impl Speech {
         match self {
             Self::Chat(spoken) => spoken.completion(),
             Self::Messages(message) => message.whole(),
+            Self::Responses(response) => response.whole(),
         }
     }
-}
 
-fn plain(json: String) -> Event {
-    Event { name: None, json }
+    /// The error as events, and the end marker that follows it if it is wanted. `after` counts the outputs before it;
+    /// without a count it stands in place of everything.
+    pub(crate) fn failure(&self, error: &Value, after: Option<usize>, done: bool) -> Vec<Event> {
+        let own = match self {
+            Self::Responses(response) => return response.failure(error, after, done),
+            Self::Chat(_) => Event::plain(envelope::in_general(error).to_string()),
+            Self::Messages(_) => Event { name: Some("error"), json: envelope::event(error).to_string() },
+        };
+        [own].into_iter().chain(done.then(|| self.done())).collect()
+    }
+
+    /// The error as the body of an answer that is not streamed.
+    pub(crate) fn failed_whole(&self, error: &Value) -> String {
+        match self {
+            Self::Chat(_) => envelope::in_general(error).to_string(),
+            Self::Messages(_) => envelope::event(error).to_string(),
+            Self::Responses(response) => response.failed_whole(error),
+        }
+    }
+
+    /// What keeps a stream alive after so many outputs; `None` is a comment.
+    pub(crate) fn heartbeat(&self, outputs: usize) -> Option<Event> {
+        match self {
+            Self::Chat(_) => None,
+            Self::Messages(_) => Some(Event::typed("ping", &json!({}))),
+            Self::Responses(response) => Some(response.keepalive(outputs)),
+        }
+    }
 }

@@ -49,11 +49,6 @@ pub(crate) fn heartbeat(wire: &Wire) -> Bytes {
     out.into()
 }
 
-/// A ping, as Anthropic sends it.
-pub(crate) fn ping(wire: &Wire) -> Bytes {
-    event(wire, &Event { name: Some("ping"), json: r#"{"type":"ping"}"#.to_owned() }).into()
-}
-
 /// What stands in place of an event.
 pub(crate) fn broken_event(wire: &Wire, broken: BrokenEvent, whole: &Event) -> Vec<u8> {
     let wire = Wire { multi_line_data: false, ..wire.clone() };
@@ -70,6 +65,10 @@ pub(crate) fn broken_event(wire: &Wire, broken: BrokenEvent, whole: &Event) -> V
             let end = wire.line_end.text().as_bytes();
             let data: &[u8] = match whole.name {
                 None => b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}",
+                Some(name) if name.starts_with("response.") => {
+                    b"data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\
+                    \"delta\":\"\xff\xfe\"}"
+                }
                 Some(_) => {
                     b"data: {\"type\":\"content_block_delta\",\"index\":0,\
                     \"delta\":{\"type\":\"text_delta\",\"text\":\"\xff\xfe\"}}"

@@ -42,8 +42,10 @@ fn chunk_sizes_are_hexadecimal_with_optional_extensions() {
 
 #[test]
 fn a_body_tells_model_stream_and_whether_usage_is_wanted() {
-    let ask = Ask::read(br#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#).unwrap();
+    let ask =
+        Ask::read(Form::Chat, br#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#)
+            .unwrap();
     assert_eq!((ask.model.as_deref(), ask.stream, ask.include_usage), (Some("m"), true, true));
-    assert_eq!(Ask::read(b"[1]"), None);
-    assert_eq!(Ask::read(b"{"), None);
+    assert_eq!(Ask::read(Form::Chat, b"[1]"), None);
+    assert_eq!(Ask::read(Form::Chat, b"{"), None);
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+
+use crate::catalogue;
 
 use super::{BrokenEvent, Connection, Fault, FixedReply, LineEnd, Reasoning, Script, ToolCall, UsageShape};
 
@@ -126,9 +128,31 @@ impl Script {
         Self::healthy().fault(Fault::Error { after: n, event: wrap_error(error), done: false, first: false })
     }
 
-    /// As [`Script::error_event_after`], and `[DONE]` follows the error, as vLLM sends it.
+    /// As [`Script::error_event_after`], and `[DONE]` follows the error, as vLLM sends it; in Responses
+    /// `response.failed` follows.
     pub fn error_then_done(n: usize, error: Value) -> Self {
         Self::healthy().fault(Fault::Error { after: n, event: wrap_error(error), done: true, first: false })
+    }
+
+    /// After `n` output events `response.failed` with this code, in other dialects an error event that says the same.
+    pub fn response_failed_after(n: usize, code: &str) -> Self {
+        let event = json!({"type": "response.failed", "response": {"error": in_stream(code)}});
+        Self::healthy().fault(Fault::Error { after: n, event, done: false, first: false })
+    }
+
+    /// After `n` output events the event `error` as OpenAI documents it, with its fields beside its type; in other
+    /// dialects an error event that says the same.
+    pub fn flat_error_after(n: usize, code: &str) -> Self {
+        let mut event = in_stream(code);
+        event.insert("type".to_owned(), json!("error"));
+        Self::healthy().fault(Fault::Error { after: n, event: event.into(), done: false, first: false })
+    }
+
+    /// After `n` output events the event `error` as OpenAI is seen to send it, with an object `error`; in other
+    /// dialects an error event that says the same.
+    pub fn nested_error_after(n: usize, code: &str) -> Self {
+        let event = json!({"type": "error", "error": in_stream(code)});
+        Self::healthy().fault(Fault::Error { after: n, event, done: false, first: false })
     }
 
     /// Replaces the fault within the answer.
@@ -138,8 +162,28 @@ impl Script {
     }
 }
 
+/// What OpenAI says of a failure in the middle of a stream.
+fn in_stream(code: &str) -> Map<String, Value> {
+    let message = match code {
+        "rate_limit_exceeded" => {
+            "Rate limit reached for sim-model in organization org-sim. Please try again in 2s."
+        }
+        "insufficient_quota" => {
+            "You exceeded your current quota, please check your plan and billing details."
+        }
+        "server_is_overloaded" => "Our servers are currently overloaded. Please try again later.",
+        "context_length_exceeded" => catalogue::INPUT_TOO_LONG,
+        "invalid_prompt" => {
+            "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
+        }
+        _ => "An error occurred while processing your request. You can retry your request.",
+    };
+    let fields = [("code", json!(code)), ("message", json!(message)), ("param", Value::Null)];
+    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
 fn wrap_error(error: Value) -> Value {
-    if error.get("error").is_some() { error } else { serde_json::json!({ "error": error }) }
+    if error.get("error").is_some() { error } else { json!({ "error": error }) }
 }
 
 /// Pace and content.
@@ -176,7 +220,15 @@ impl Script {
 
     /// Adds a tool call; `arguments` is JSON in a string.
     pub fn tool_call(mut self, name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        self.answer.tool_calls.push(ToolCall { name: name.into(), arguments: arguments.into() });
+        let (name, arguments) = (name.into(), arguments.into());
+        self.answer.tool_calls.push(ToolCall { name, arguments, custom: false });
+        self
+    }
+
+    /// Adds a call of a custom tool; its input is any text.
+    pub fn custom_tool_call(mut self, name: impl Into<String>, input: impl Into<String>) -> Self {
+        let (name, arguments) = (name.into(), input.into());
+        self.answer.tool_calls.push(ToolCall { name, arguments, custom: true });
         self
     }
 

@@ -7,7 +7,11 @@ mod errors;
 mod faults;
 mod lifecycle;
 mod messages;
+mod named;
 mod raw;
+mod responses;
+mod responses_faults;
+mod responses_requests;
 
 use pointsman_provider_sim::{Script, Sim, SimConfig};
 

@@ -3,6 +3,7 @@
 use pointsman_provider_sim::{BrokenEvent, Fault, Script, Sim, SimConfig, UsageShape};
 use serde_json::{Value, json};
 
+use crate::named::{Event, datas, events, names};
 use crate::raw::{End, Seen, exchange, request};
 use crate::sim;
 
@@ -22,39 +23,6 @@ async fn whole(script: Script) -> Seen {
 async fn stream(script: Script) -> Seen {
     let sim = sim(script).await;
     exchange(sim.addr(), &asked(true)).await
-}
-
-/// One event: its name and its data.
-#[derive(Debug, PartialEq)]
-struct Event {
-    name: Option<String>,
-    data: String,
-}
-
-/// The complete events of a stream (WHATWG HTML, server-sent events; LF, CRLF and CR).
-fn events(seen: &Seen) -> Vec<Event> {
-    let text = String::from_utf8_lossy(&seen.body).replace("\r\n", "\n").replace('\r', "\n");
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-    let field = |block: &str, name: &str| -> Vec<String> {
-        let values = block.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        values.map(|value| value.strip_prefix(' ').unwrap_or(value).to_owned()).collect()
-    };
-    let blocks: Vec<&str> = text.split("\n\n").collect();
-    let (_incomplete, whole) = blocks.split_last().unwrap();
-    whole
-        .iter()
-        .map(|block| (field(block, "event").pop(), field(block, "data")))
-        .filter(|(_, data)| !data.is_empty())
-        .map(|(name, data)| Event { name, data: data.join("\n") })
-        .collect()
-}
-
-fn names(events: &[Event]) -> Vec<String> {
-    events.iter().map(|event| event.name.clone().unwrap()).collect()
-}
-
-fn datas(events: &[Event]) -> Vec<Value> {
-    events.iter().map(|event| serde_json::from_str(&event.data).unwrap()).collect()
 }
 
 /// Checks the order that Anthropic documents: `message_start`, blocks with indices from 0, each with a start, its
