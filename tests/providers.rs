@@ -61,3 +61,37 @@ fn a_server_of_ones_own_has_both_endpoints_below_one_base() {
         }
     }
 }
+
+#[test]
+fn the_table_of_providers_has_a_line_for_each_with_its_address() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/providers.md")).unwrap();
+    let lines: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| Some((line.strip_prefix("| `")?.split_once('`')?.0, line))).collect();
+    for row in providers() {
+        let line = lines.get(row.name).unwrap_or_else(|| panic!("no line for {}", row.name));
+        let without_an_address = ["azure", "openai-compatible"].contains(&row.name);
+        let (more, address) = match without_an_address {
+            true => (", base_url: \"http://h/x\"", "`"),
+            false => ("", config(row.name, "").upstreams.remove(0).base_url.leak() as &str),
+        };
+        assert!(line.contains(address), "{line} lacks {address}");
+        for dialect in config(row.name, more).catalog.targets.remove(0).dialects {
+            assert!(line.contains(&format!("`{dialect}`")), "{line} lacks {dialect}");
+        }
+    }
+    assert_eq!(lines.len(), providers().len() + 1, "a line for each, and the head");
+}
+
+#[test]
+fn a_target_at_a_service_that_ended_is_warned_of_unless_it_is_elsewhere() {
+    let warnings = |more: &str| {
+        let text = format!("targets: {{ t: {{ provider: github-models, model: m, api_key: k{more} }} }}\n");
+        let vars: BTreeMap<String, String> = BTreeMap::new();
+        let warnings = pointsman_config::parse(&text, "f", &vars).unwrap().warnings;
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let ended =
+        "f:1:27: `targets.t`: github-models was retired by GitHub on 2026-07-30; every call will fail";
+    assert_eq!(warnings(""), [ended]);
+    assert_eq!(warnings(", base_url: \"https://models.example/inference\"").len(), 0);
+}

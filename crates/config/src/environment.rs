@@ -17,6 +17,9 @@ use crate::sections;
 use crate::target::{AZURE_API_VERSION, Essentials, Reached};
 use crate::variables::Vars;
 
+/// Credentials that lie about in many shells for other reasons: what is to use them must be written in a file.
+const OF_OTHER_USE: &[&str] = &["GITHUB_TOKEN", "HF_TOKEN"];
+
 /// What problems of the environment are filed under.
 const ENVIRONMENT: &str = "environment";
 
@@ -62,8 +65,8 @@ impl std::error::Error for NoTargets {}
 
 /// Targets from the environment alone, as wildcard targets such as `openai/*`.
 ///
-/// A provider is there if its key is set (`OPENAI_API_KEY`, `MISTRAL_API_KEY`, `GROQ_API_KEY`, `OPENROUTER_API_KEY`,
-/// `DEEPSEEK_API_KEY`), or its address (`OPENAI_BASE_URL`, `OLLAMA_HOST`), or for Azure `AZURE_OPENAI_ENDPOINT` with
+/// A provider is there if its key is set (`OPENAI_API_KEY`, `MISTRAL_API_KEY`, `GROQ_API_KEY`, `XAI_API_KEY` and so on:
+/// the table of providers), or its address (`OPENAI_BASE_URL`, `OLLAMA_HOST`), or for Azure `AZURE_OPENAI_ENDPOINT` with
 /// `AZURE_OPENAI_API_KEY`; `AZURE_OPENAI_DEPLOYMENT` makes a classic target that serves that one deployment.
 /// `POINTSMAN_LISTEN` and `POINTSMAN_ADMIN_LISTEN` move the listeners; off loopback the first needs `POINTSMAN_AUTH=none`
 /// and the second `POINTSMAN_ADMIN_KEY`.
@@ -180,7 +183,15 @@ impl Environment<'_> {
             "openai" => self.openai(provider),
             "ollama" => self.ollama(provider),
             _ => {
-                let credential = self.secret(provider.key_variable?)?;
+                let variable = provider.key_variable.filter(|variable| !OF_OTHER_USE.contains(variable))?;
+                if let Some(ended) = provider.ended {
+                    if self.get(variable).is_some() {
+                        let name = provider.name;
+                        self.warn(format!("`{variable}` is set, but {name} {ended}; it is left out"));
+                    }
+                    return None;
+                }
+                let credential = self.secret(variable)?;
                 self.wildcard(provider, base_url::default_of(provider), Credential::Secret(credential), "")
             }
         }

@@ -92,6 +92,17 @@ pub(crate) const PROVIDERS: &[&str] = &[
     "deepseek",
     "mistral",
     "anthropic",
+    "xai",
+    "together",
+    "fireworks",
+    "cerebras",
+    "cohere",
+    "perplexity",
+    "nvidia",
+    "huggingface",
+    "github-models",
+    "lm-studio",
+    "tgi",
 ];
 
 /// The wire formats that a target may be kept to.

@@ -26,6 +26,9 @@ pub(crate) struct Provider {
     pub(crate) dialects: &'static [&'static str],
     /// Whether its stream carries everything that a plain answer does.
     pub(crate) stream_carries_everything: bool,
+    /// What became of its public service, if that is no more: the rest of a sentence that begins with its name. Whoever
+    /// has the like at an address of their own can still use the row.
+    pub(crate) ended: Option<&'static str>,
 }
 
 const CHAT: &[&str] = &["chat"];
@@ -41,6 +44,7 @@ const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'stat
         form: BaseForm::WithVersion,
         dialects: CHAT,
         stream_carries_everything: true,
+        ended: None,
     }
 }
 
@@ -52,28 +56,20 @@ const fn local(name: &'static str, base_url: &'static str) -> Provider {
         form: BaseForm::WithVersion,
         dialects: CHAT_AND_MESSAGES,
         stream_carries_everything: true,
+        ended: None,
     }
 }
 
 /// All rows. Addresses are those of each provider's API reference, ports of self-hosted servers their documented ones.
-pub(crate) static PROVIDERS: [Provider; 12] = [
+pub(crate) static PROVIDERS: [Provider; 23] = [
     hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-    Provider {
-        name: "azure",
-        base_url: None,
-        key_variable: Some("AZURE_OPENAI_API_KEY"),
-        form: BaseForm::Azure,
-        dialects: CHAT,
-        stream_carries_everything: true,
-    },
+    Provider { base_url: None, form: BaseForm::Azure, ..hosted("azure", "", "AZURE_OPENAI_API_KEY") },
     // Nothing is known of it, so nothing is promised for its streams.
     Provider {
-        name: "openai-compatible",
         base_url: None,
-        key_variable: None,
-        form: BaseForm::WithVersion,
         dialects: CHAT,
         stream_carries_everything: false,
+        ..local("openai-compatible", "")
     },
     local("vllm", "http://127.0.0.1:8000/v1"),
     local("llama-cpp", "http://127.0.0.1:8080/v1"),
@@ -89,6 +85,29 @@ pub(crate) static PROVIDERS: [Provider; 12] = [
         dialects: MESSAGES,
         ..hosted("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY")
     },
+    hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY"),
+    Provider {
+        dialects: CHAT_AND_MESSAGES,
+        ..hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY")
+    },
+    hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    Provider {
+        stream_carries_everything: false,
+        ..hosted("cohere", "https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY")
+    },
+    Provider {
+        ended: Some("ended Chat Completions on 2026-09-27, and its Responses are not built yet"),
+        ..hosted("perplexity", "https://api.perplexity.ai/v1", "PERPLEXITY_API_KEY")
+    },
+    hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    hosted("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
+    Provider {
+        ended: Some("was retired by GitHub on 2026-07-30"),
+        ..hosted("github-models", "https://models.github.ai/inference", "GITHUB_TOKEN")
+    },
+    local("lm-studio", "http://127.0.0.1:1234/v1"),
+    Provider { dialects: CHAT, ..local("tgi", "http://127.0.0.1:3000/v1") },
 ];
 
 /// Providers that the design names and this release refuses.

@@ -198,6 +198,10 @@ fn place(
     report: &mut Report,
 ) -> Option<Place> {
     let Some(field) = fields.get("base_url") else {
+        if let Some(ended) = provider.ended {
+            let why = format!("`{}`: {} {ended}; every call will fail", fields.path, provider.name);
+            report.warn(fields.mark("provider"), why);
+        }
         return match base_url::default_of(provider) {
             Ok(place) => Some(place),
             Err(_) if fields.means_to_have("base_url", section) => None,

@@ -1,12 +1,13 @@
 //! Providers as rows of data: where they are, how they take a credential, how they differ.
 
+mod rows;
 #[cfg(test)]
 mod tests;
 
 use crate::classify::Table;
-use crate::classify::tables;
 use crate::dialect::Dialect;
 use crate::passthrough::MaxTokensName;
+use rows::PROVIDERS;
 
 /// How the URL of a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,108 +105,6 @@ pub enum UrlError {
         dialect: &'static str,
     },
 }
-
-const DEFAULT: Provider = Provider {
-    name: "openai-compatible",
-    url: UrlRule::ModelInBody { base: None, path: "/v1" },
-    auth: AuthScheme::Bearer,
-    // An unknown server may refuse a field that it does not know, with a 400 for every stream.
-    stream_usage: false,
-    stream_carries_everything: false,
-    max_tokens_name: None,
-    takes_preferences: false,
-    table: tables::COMPATIBLE,
-    dialects: &[Dialect::Chat],
-    required_headers: &[],
-};
-
-/// The servers that one runs oneself serve Messages beside Chat Completions (vLLM, llama.cpp, SGLang, Ollama: the
-/// documentation of their servers, "Anthropic Messages").
-const SELF_HOSTED: Provider = Provider {
-    stream_usage: true,
-    stream_carries_everything: true,
-    dialects: &[Dialect::Chat, Dialect::Messages],
-    ..DEFAULT
-};
-
-static PROVIDERS: &[Provider] = &[
-    Provider {
-        name: "openai",
-        url: UrlRule::ModelInBody { base: Some("https://api.openai.com/v1"), path: "/v1" },
-        stream_usage: true,
-        stream_carries_everything: true,
-        table: tables::OPENAI,
-        ..DEFAULT
-    },
-    Provider {
-        name: "azure",
-        url: UrlRule::Azure,
-        auth: AuthScheme::ApiKeyHeader { name: "api-key" },
-        stream_usage: true,
-        stream_carries_everything: true,
-        table: tables::AZURE,
-        ..DEFAULT
-    },
-    DEFAULT,
-    Provider { name: "vllm", table: tables::VLLM, ..SELF_HOSTED },
-    Provider { name: "llama-cpp", table: tables::LLAMA_CPP, ..SELF_HOSTED },
-    Provider { name: "sglang", table: tables::SGLANG, ..SELF_HOSTED },
-    Provider {
-        name: "ollama",
-        url: UrlRule::ModelInBody { base: Some("http://127.0.0.1:11434/v1"), path: "/v1" },
-        max_tokens_name: Some(MaxTokensName::MaxTokens),
-        table: tables::OLLAMA,
-        ..SELF_HOSTED
-    },
-    Provider {
-        name: "openrouter",
-        url: UrlRule::ModelInBody { base: Some("https://openrouter.ai/api/v1"), path: "/api/v1" },
-        stream_usage: true,
-        stream_carries_everything: true,
-        takes_preferences: true,
-        table: tables::OPENROUTER,
-        ..DEFAULT
-    },
-    Provider {
-        name: "groq",
-        url: UrlRule::ModelInBody { base: Some("https://api.groq.com/openai/v1"), path: "/openai/v1" },
-        // It always sends `x_groq.usage`.
-        stream_usage: false,
-        stream_carries_everything: true,
-        table: tables::GROQ,
-        ..DEFAULT
-    },
-    Provider {
-        name: "deepseek",
-        url: UrlRule::ModelInBody { base: Some("https://api.deepseek.com"), path: "" },
-        stream_usage: true,
-        stream_carries_everything: true,
-        max_tokens_name: Some(MaxTokensName::MaxTokens),
-        table: tables::DEEPSEEK,
-        ..DEFAULT
-    },
-    Provider {
-        name: "mistral",
-        url: UrlRule::ModelInBody { base: Some("https://api.mistral.ai/v1"), path: "/v1" },
-        // It sends usage with the last chunk anyway, and refuses fields that it does not know.
-        stream_usage: false,
-        stream_carries_everything: true,
-        max_tokens_name: Some(MaxTokensName::MaxTokens),
-        table: tables::MISTRAL,
-        ..DEFAULT
-    },
-    Provider {
-        name: "anthropic",
-        url: UrlRule::Anthropic { base: "https://api.anthropic.com" },
-        auth: AuthScheme::ApiKeyHeader { name: "x-api-key" },
-        stream_carries_everything: true,
-        table: tables::ANTHROPIC,
-        dialects: &[Dialect::Messages],
-        // The oldest version that is served: it takes all that newer ones take, and sampling parameters too.
-        required_headers: &[("anthropic-version", "2023-06-01")],
-        ..DEFAULT
-    },
-];
 
 /// The provider of this name.
 #[must_use]

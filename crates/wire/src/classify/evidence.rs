@@ -97,6 +97,7 @@ fn codes(error: &UpstreamError) -> Vec<String> {
         error.code.as_deref(),
         error.kind.as_deref(),
         error.extra.get("status").and_then(Value::as_str),
+        error.extra.get("error_type").and_then(Value::as_str),
         inner.and_then(|inner| inner.get("code")).and_then(Value::as_str),
         error.extra.get("details").and_then(|details| details.get("error_code")).and_then(Value::as_str),
         metadata("error_type"),

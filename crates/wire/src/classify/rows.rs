@@ -2,6 +2,7 @@
 
 pub(super) mod anthropic;
 pub(super) mod azure;
+pub(super) mod compatible;
 pub(super) mod groq;
 pub(super) mod hosted;
 pub(super) mod openrouter;

@@ -1,7 +1,7 @@
 //! One table per provider: its own rows, then those that all share.
 
 use super::row::Row;
-use super::rows::{anthropic, azure, groq, hosted, openrouter, self_hosted, shared};
+use super::rows::{anthropic, azure, compatible, groq, hosted, openrouter, self_hosted, shared};
 
 /// The rows of one provider, in their order.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,15 @@ macro_rules! table {
 table!(OPENAI,);
 table!(AZURE, azure::ROWS);
 // An unknown server: all the self-hosted ones' own words, which do not contradict each other.
-table!(COMPATIBLE, self_hosted::LLAMA_CPP, self_hosted::VLLM, self_hosted::OLLAMA, hosted::GOOGLE);
+table!(
+    COMPATIBLE,
+    self_hosted::LLAMA_CPP,
+    self_hosted::VLLM,
+    self_hosted::OLLAMA,
+    self_hosted::TGI,
+    self_hosted::LM_STUDIO,
+    hosted::GOOGLE
+);
 table!(VLLM, self_hosted::VLLM);
 table!(LLAMA_CPP, self_hosted::LLAMA_CPP);
 table!(SGLANG, self_hosted::VLLM);
@@ -34,3 +42,12 @@ table!(GROQ, groq::ROWS);
 table!(DEEPSEEK, hosted::DEEPSEEK);
 table!(MISTRAL, hosted::MISTRAL);
 table!(ANTHROPIC, anthropic::ROWS);
+table!(XAI, compatible::XAI);
+table!(TOGETHER, compatible::TOGETHER, self_hosted::TGI);
+table!(FIREWORKS, compatible::FIREWORKS);
+table!(CEREBRAS, compatible::CEREBRAS);
+table!(COHERE, compatible::COHERE);
+table!(NVIDIA, compatible::NVIDIA, self_hosted::VLLM);
+table!(HUGGING_FACE, compatible::HUGGING_FACE, self_hosted::TGI);
+table!(LM_STUDIO, self_hosted::LM_STUDIO, self_hosted::LLAMA_CPP);
+table!(TGI, self_hosted::TGI);

@@ -24,8 +24,11 @@ fn from_body(mut body: Map<String, Value>) -> Option<UpstreamError> {
     match body.remove("error") {
         Some(Value::Object(error)) if !error.is_empty() => return Some(from_object(error)),
         Some(Value::String(text)) if !text.is_empty() => {
-            let message = body.get("message").and_then(Value::as_str).map_or(text, str::to_owned);
-            return Some(UpstreamError { message, ..UpstreamError::default() });
+            // What stands beside the text: xAI's `code`, TGI's `error_type`.
+            if !body.get("message").is_some_and(Value::is_string) {
+                body.insert("message".to_owned(), Value::String(text));
+            }
+            return Some(from_object(body));
         }
         _ => {}
     }

@@ -44,6 +44,18 @@ mod parsing {
     }
 
     #[test]
+    fn a_text_with_a_word_beside_it() {
+        expect(r#"{"code":"permission-denied","error":"No."}"#, "No.", None, None, Some("permission-denied"));
+        let error =
+            UpstreamError::parse(br#"{"error":"Model is overloaded","error_type":"overloaded"}"#).unwrap();
+        assert_eq!(
+            (error.message.as_str(), &error.extra["error_type"]),
+            ("Model is overloaded", &"overloaded".into())
+        );
+        expect(r#"{"error":"no","message":"The whole story."}"#, "The whole story.", None, None, None);
+    }
+
+    #[test]
     fn an_error_in_a_list_as_google_sends_it() {
         let body = r#"[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED"}}]"#;
         expect(body, "quota", None, None, Some("429"));

@@ -21,6 +21,17 @@ fn each_provider_has_one_row_under_its_name() {
         "deepseek",
         "mistral",
         "anthropic",
+        "xai",
+        "together",
+        "fireworks",
+        "cerebras",
+        "cohere",
+        "perplexity",
+        "nvidia",
+        "huggingface",
+        "github-models",
+        "lm-studio",
+        "tgi",
     ];
     assert_eq!(names, expected);
     for name in names {
@@ -38,6 +49,14 @@ fn public_urls_are_those_of_the_providers_documentation() {
         ("deepseek", "https://api.deepseek.com/chat/completions"),
         ("mistral", "https://api.mistral.ai/v1/chat/completions"),
         ("ollama", "http://127.0.0.1:11434/v1/chat/completions"),
+        ("xai", "https://api.x.ai/v1/chat/completions"),
+        ("together", "https://api.together.ai/v1/chat/completions"),
+        ("fireworks", "https://api.fireworks.ai/inference/v1/chat/completions"),
+        ("cerebras", "https://api.cerebras.ai/v1/chat/completions"),
+        ("cohere", "https://api.cohere.ai/compatibility/v1/chat/completions"),
+        ("nvidia", "https://integrate.api.nvidia.com/v1/chat/completions"),
+        ("huggingface", "https://router.huggingface.co/v1/chat/completions"),
+        ("github-models", "https://models.github.ai/inference/chat/completions"),
     ] {
         assert_eq!(url(name, None, "m", None), expected);
     }
@@ -108,6 +127,7 @@ fn messages_go_where_anthropics_sdk_would_send_them() {
         assert_eq!(url("vllm", Some(base)), expected);
     }
     assert_eq!(url("ollama", None), "http://127.0.0.1:11434/v1/messages");
+    assert_eq!(url("fireworks", None), "https://api.fireworks.ai/inference/v1/messages");
 }
 
 #[test]
@@ -124,7 +144,7 @@ fn a_dialect_that_a_provider_does_not_speak_has_no_url() {
         .filter(|provider| provider.speaks(Dialect::Messages))
         .map(|provider| provider.name)
         .collect();
-    assert_eq!(speakers, ["vllm", "llama-cpp", "sglang", "ollama", "anthropic"]);
+    assert_eq!(speakers, ["vllm", "llama-cpp", "sglang", "ollama", "anthropic", "fireworks", "lm-studio"]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Servers that one runs oneself: what they say beside the common words, from their sources.
 
-use crate::classify::FailureClass::{InvalidRequest, ModelNotFound, Overloaded, Unsupported};
-use crate::classify::row::{Row, says};
+use crate::classify::FailureClass::{
+    ContextOverflow, InvalidRequest, ModelNotFound, Overloaded, ServerError, Unsupported,
+};
+use crate::classify::row::{Row, codes, says};
 
 /// llama.cpp's server: `code` is the status as a number, `type` a word.
 pub(in crate::classify) const LLAMA_CPP: &[Row] = &[
@@ -46,3 +48,35 @@ pub(in crate::classify) const OLLAMA: &[Row] = &[
     ),
     says(Overloaded, "Ollama: too many pending requests", &["maximum pending requests exceeded"]),
 ];
+
+/// Text Generation Inference: the word is in `error_type`, beside a text in `error`. Together and Hugging Face run it too.
+pub(in crate::classify) const TGI: &[Row] = &[
+    says(
+        ContextOverflow,
+        "TGI: the prompt and what is to come are too long",
+        &["`inputs` tokens + `max_new_tokens` must be", "`inputs` must have less than"],
+    )
+    .status(&[400, 422]),
+    codes(Overloaded, "TGI: too many requests at once", &["overloaded"]),
+    // It answers with 424, as if the request were at fault.
+    codes(
+        ServerError,
+        "TGI: the generation failed",
+        &["generation", "incomplete_generation", "incomplete_generation_stream"],
+    ),
+    codes(
+        Unsupported,
+        "TGI: the model's template does not take the messages or tools",
+        &["template_error", "tool_error", "missing_template_variable"],
+    ),
+];
+
+/// LM Studio: its texts come with 400, or inside a 200.
+pub(in crate::classify) const LM_STUDIO: &[Row] = &[says(
+    ContextOverflow,
+    "LM Studio: the prompt is longer than the context that was loaded",
+    &[
+        "trying to keep the first",
+        "tokens to keep from the initial prompt is greater than the context length",
+    ],
+)];

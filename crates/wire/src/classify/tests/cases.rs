@@ -156,6 +156,53 @@ pub(super) const CASES: &[Case] = &[
     case("mistral", 429, r#"{"object":"error","message":"Service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","param":null,"code":"3505"}"#, RateLimit),
     case("mistral", 401, r#"{"message":"Unauthorized","request_id":"1"}"#, Auth),
     case("mistral", 429, r#"{"message":"Inactive subscription or usage limit reached"}"#, QuotaExhausted),
+    // xAI: the error is a text, its code a sentence or a word
+    case("xai", 400, r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***Q1. You can obtain an API key from https://console.x.ai."}"#, Auth),
+    case("xai", 400, r#"{"code":"Client specified an invalid argument","error":"This model's maximum prompt length is 131072 but the request contains 136973 tokens."}"#, ContextOverflow),
+    case("xai", 403, r#"{"code":"The caller does not have permission to execute the specified operation","error":"Content violates usage guidelines. Team: t, API key ID: k, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO"}"#, Policy),
+    case("xai", 403, r#"{"code":"permission-denied","error":"Your newly created team doesn't have any credits or licenses yet. You can purchase those on https://console.x.ai."}"#, QuotaExhausted),
+    case("xai", 429, r#"{"code":"Some resource has been exhausted","error":"Your team t has either used all available credits or reached its monthly spending limit."}"#, QuotaExhausted),
+    case("xai", 403, r#"{"code":"permission-denied","error":"Access to the chat endpoint is denied."}"#, Permission),
+    // Together
+    case("together", 400, r#"{"error":{"message":"Unable to access model x.","type":"invalid_request_error","param":null,"code":"model_not_available"}}"#, ModelNotFound),
+    case("together", 402, r#"{"error":{"message":"Credit limit exceeded","type":"invalid_request_error","param":null,"code":null}}"#, QuotaExhausted),
+    case("together", 403, r#"{"error":{"message":"The input token count and max_tokens must be less than the context length of the model.","type":"invalid_request_error","param":null,"code":null}}"#, ContextOverflow),
+    case("together", 422, r#"{"error":{"message":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 32769. Given: 30000 `inputs` tokens and 4096 `max_new_tokens`","type":"invalid_request_error","param":null,"code":null}}"#, ContextOverflow),
+    case("together", 403, "", Permission),
+    case("together", 503, "", Overloaded),
+    // Fireworks
+    case("fireworks", 412, r#"{"error":{"message":"Account x is suspended","type":"error"}}"#, QuotaExhausted),
+    case("fireworks", 412, r#"{"error":{"message":"the adapter could not be loaded","type":"error"}}"#, ModelNotFound),
+    case("fireworks", 402, "", QuotaExhausted),
+    // Cerebras
+    case("cerebras", 429, r#"{"message":"Requests per second limit exceeded - too many requests sent.","type":"too_many_requests_error","param":"quota","code":"request_quota_exceeded"}"#, RateLimit),
+    case("cerebras", 429, r#"{"message":"Tokens per minute limit exceeded - too many tokens processed.","type":"too_many_tokens_error","param":"quota","code":"token_quota_exceeded"}"#, RateLimit),
+    case("cerebras", 429, r#"{"message":"Tokens per day limit exceeded - too many tokens processed.","type":"too_many_tokens_error","param":"quota","code":"token_quota_exceeded"}"#, QuotaExhausted),
+    case("cerebras", 429, r#"{"message":"We're experiencing high traffic right now! Please try again soon.","type":"too_many_requests_error","param":"queue","code":"queue_exceeded"}"#, Overloaded),
+    case("cerebras", 429, r#"{"message":"We're experiencing high traffic right now! Please try again soon."}"#, Overloaded),
+    case("cerebras", 400, r#"{"message":"property 'messages.2.assistant.reasoning_content' is unsupported","type":"invalid_request_error","param":"validation_error","code":"wrong_api_format"}"#, Unsupported),
+    // Cohere
+    case("cohere", 400, r#"{"message":"too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292."}"#, ContextOverflow),
+    case("cohere", 400, r#"{"message":"too many tokens: max tokens must be less than or equal to 4096, the maximum output for this model - received 8192."}"#, Unsupported),
+    case("cohere", 429, r#"{"message":"You are using a Trial key, which is limited to 1000 API calls / month."}"#, QuotaExhausted),
+    case("cohere", 429, r#"{"message":"You are using a Trial key, which is limited to 40 API calls / minute."}"#, RateLimit),
+    // NVIDIA
+    case("nvidia", 400, r#"{"status":400,"title":"Bad Request","detail":"Function id '87ea0ddc': DEGRADED function cannot be invoked"}"#, Overloaded),
+    case("nvidia", 404, r#"{"status":404,"title":"Not Found","detail":"Function '23d4f03a': Not found for account 'x'"}"#, ModelNotFound),
+    case("nvidia", 400, r#"{"status":400,"title":"Bad Request","detail":"the user wrote: DEGRADED function cannot be invoked, why"}"#, InvalidRequest),
+    // Hugging Face's router
+    case("huggingface", 400, r#"{"error":{"message":"The requested model 'x/y' is not supported by any provider you have enabled.","type":"invalid_request_error","param":"model","code":"model_not_supported"}}"#, ModelNotFound),
+    case("huggingface", 400, r#"{"error":"Model not supported by provider together"}"#, ModelNotFound),
+    case("huggingface", 402, r#"{"error":"You have exceeded your monthly included credits for Inference Providers."}"#, QuotaExhausted),
+    // LM Studio
+    case("lm-studio", 400, r#"{"error":"The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input."}"#, ContextOverflow),
+    case("lm-studio", 200, r#"{"error":"Trying to keep the first 15857 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens"}"#, ContextOverflow),
+    // Text Generation Inference
+    case("tgi", 422, r#"{"error":"Input validation error: `inputs` must have less than 4096 tokens. Given: 5000","error_type":"validation"}"#, ContextOverflow),
+    case("tgi", 422, r#"{"error":"Input validation error: `temperature` must be strictly positive","error_type":"validation"}"#, InvalidRequest),
+    case("tgi", 429, r#"{"error":"Model is overloaded","error_type":"overloaded"}"#, Overloaded),
+    case("tgi", 424, r#"{"error":"Request failed during generation: Server error: x","error_type":"generation"}"#, ServerError),
+    case("tgi", 422, r#"{"error":"Template error: invalid operation: roles must alternate","error_type":"template_error"}"#, Unsupported),
     // A key refused where the status says less
     case("openai-compatible", 403, r#"{"error":{"message":"Invalid API key"}}"#, Auth),
     // Anthropic: each row of its documentation's list of errors, and its messages

@@ -1,0 +1,162 @@
+//! The rows themselves. Addresses are those of each provider's API reference; where a quirk is not documented there, its
+//! source stands beside it.
+
+use super::{AuthScheme, Provider, UrlRule};
+use crate::classify::{Table, tables};
+use crate::dialect::Dialect;
+use crate::passthrough::MaxTokensName;
+
+const DEFAULT: Provider = Provider {
+    name: "openai-compatible",
+    url: UrlRule::ModelInBody { base: None, path: "/v1" },
+    auth: AuthScheme::Bearer,
+    // An unknown server may refuse a field that it does not know, with a 400 for every stream.
+    stream_usage: false,
+    stream_carries_everything: false,
+    max_tokens_name: None,
+    takes_preferences: false,
+    table: tables::COMPATIBLE,
+    dialects: &[Dialect::Chat],
+    required_headers: &[],
+};
+
+/// The servers that one runs oneself serve Messages beside Chat Completions (vLLM, llama.cpp, SGLang, Ollama: the
+/// documentation of their servers, "Anthropic Messages").
+const SELF_HOSTED: Provider = Provider {
+    stream_usage: true,
+    stream_carries_everything: true,
+    dialects: &[Dialect::Chat, Dialect::Messages],
+    ..DEFAULT
+};
+
+/// A provider that sends usage with the last chunk of every stream, asked or not.
+const fn hosted(name: &'static str, base: &'static str, path: &'static str, table: Table) -> Provider {
+    let url = UrlRule::ModelInBody { base: Some(base), path };
+    Provider { name, url, stream_carries_everything: true, table, ..DEFAULT }
+}
+
+pub(super) static PROVIDERS: &[Provider] = &[
+    Provider {
+        name: "openai",
+        url: UrlRule::ModelInBody { base: Some("https://api.openai.com/v1"), path: "/v1" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        table: tables::OPENAI,
+        ..DEFAULT
+    },
+    Provider {
+        name: "azure",
+        url: UrlRule::Azure,
+        auth: AuthScheme::ApiKeyHeader { name: "api-key" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        table: tables::AZURE,
+        ..DEFAULT
+    },
+    DEFAULT,
+    Provider { name: "vllm", table: tables::VLLM, ..SELF_HOSTED },
+    Provider { name: "llama-cpp", table: tables::LLAMA_CPP, ..SELF_HOSTED },
+    Provider { name: "sglang", table: tables::SGLANG, ..SELF_HOSTED },
+    Provider {
+        name: "ollama",
+        url: UrlRule::ModelInBody { base: Some("http://127.0.0.1:11434/v1"), path: "/v1" },
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::OLLAMA,
+        ..SELF_HOSTED
+    },
+    Provider {
+        name: "openrouter",
+        url: UrlRule::ModelInBody { base: Some("https://openrouter.ai/api/v1"), path: "/api/v1" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        takes_preferences: true,
+        table: tables::OPENROUTER,
+        ..DEFAULT
+    },
+    Provider {
+        name: "groq",
+        url: UrlRule::ModelInBody { base: Some("https://api.groq.com/openai/v1"), path: "/openai/v1" },
+        // It always sends `x_groq.usage`.
+        stream_usage: false,
+        stream_carries_everything: true,
+        table: tables::GROQ,
+        ..DEFAULT
+    },
+    Provider {
+        name: "deepseek",
+        url: UrlRule::ModelInBody { base: Some("https://api.deepseek.com"), path: "" },
+        stream_usage: true,
+        stream_carries_everything: true,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::DEEPSEEK,
+        ..DEFAULT
+    },
+    Provider {
+        name: "mistral",
+        url: UrlRule::ModelInBody { base: Some("https://api.mistral.ai/v1"), path: "/v1" },
+        // It sends usage with the last chunk anyway, and refuses fields that it does not know.
+        stream_usage: false,
+        stream_carries_everything: true,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::MISTRAL,
+        ..DEFAULT
+    },
+    Provider {
+        name: "anthropic",
+        url: UrlRule::Anthropic { base: "https://api.anthropic.com" },
+        auth: AuthScheme::ApiKeyHeader { name: "x-api-key" },
+        stream_carries_everything: true,
+        table: tables::ANTHROPIC,
+        dialects: &[Dialect::Messages],
+        // The oldest version that is served: it takes all that newer ones take, and sampling parameters too.
+        required_headers: &[("anthropic-version", "2023-06-01")],
+        ..DEFAULT
+    },
+    // Its reference calls `max_tokens` deprecated, and takes both.
+    Provider { stream_usage: true, ..hosted("xai", "https://api.x.ai/v1", "/v1", tables::XAI) },
+    Provider {
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        ..hosted("together", "https://api.together.ai/v1", "/v1", tables::TOGETHER)
+    },
+    // "Anthropic compatibility": the same base, the same bearer.
+    Provider {
+        dialects: &[Dialect::Chat, Dialect::Messages],
+        ..hosted("fireworks", "https://api.fireworks.ai/inference/v1", "/inference/v1", tables::FIREWORKS)
+    },
+    Provider {
+        stream_usage: true,
+        ..hosted("cerebras", "https://api.cerebras.ai/v1", "/v1", tables::CEREBRAS)
+    },
+    Provider {
+        // Its compatible endpoint does not say whether streams carry usage.
+        stream_carries_everything: false,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        ..hosted("cohere", "https://api.cohere.ai/compatibility/v1", "/compatibility/v1", tables::COHERE)
+    },
+    hosted("perplexity", "https://api.perplexity.ai/v1", "/v1", tables::COMPATIBLE),
+    Provider {
+        stream_usage: true,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        ..hosted("nvidia", "https://integrate.api.nvidia.com/v1", "/v1", tables::NVIDIA)
+    },
+    Provider {
+        stream_usage: true,
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        ..hosted("huggingface", "https://router.huggingface.co/v1", "/v1", tables::HUGGING_FACE)
+    },
+    hosted("github-models", "https://models.github.ai/inference", "/inference", tables::COMPATIBLE),
+    Provider {
+        name: "lm-studio",
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::LM_STUDIO,
+        ..SELF_HOSTED
+    },
+    // It leaves out fields that it does not know, `max_completion_tokens` among them.
+    Provider {
+        name: "tgi",
+        max_tokens_name: Some(MaxTokensName::MaxTokens),
+        table: tables::TGI,
+        dialects: &[Dialect::Chat],
+        ..SELF_HOSTED
+    },
+];
