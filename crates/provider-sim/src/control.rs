@@ -72,7 +72,7 @@ fn received(request: &Received) -> Value {
         request.json().unwrap_or_else(|| Value::String(String::from_utf8_lossy(&request.body).into_owned()));
     json!({
         "method": request.method,
-        "path": request.path,
+        "path": shown_path(&request.path),
         "headers": headers,
         "body": body,
         "bytes": request.body.len(),
@@ -83,9 +83,23 @@ fn received(request: &Received) -> Value {
     })
 }
 
+/// A path; of a key in the query only its last four characters.
+fn shown_path(path: &str) -> String {
+    let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
+    let pairs: Vec<String> = query
+        .split('&')
+        .map(|pair| match pair.strip_prefix("key=") {
+            Some(key) => format!("key={}", shown("authorization", key)),
+            None => pair.to_owned(),
+        })
+        .collect();
+    format!("{path}?{}", pairs.join("&"))
+}
+
 /// A header's value; of a credential only its last four characters, enough to tell two apart.
 fn shown(name: &str, value: &str) -> String {
-    let secret = ["authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"].contains(&name);
+    let secret = ["authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"]
+        .contains(&name);
     let from = value.char_indices().rev().nth(3).map_or(0, |(at, _)| at);
     match (secret, value.get(from..)) {
         (true, Some(end)) if value.len() > 8 => format!("***{end}"),
@@ -154,9 +168,9 @@ fn script(value: Value) -> Result<Script, String> {
     }
 }
 
-/// Percent-decoding of a query value.
-fn unescape(text: &str) -> Result<String, String> {
-    let unreadable = || "The model in the query is not percent-encoded UTF-8".to_owned();
+/// Percent-decoding of a query value or a segment of a path.
+pub(crate) fn unescape(text: &str) -> Result<String, String> {
+    let unreadable = || "The model is not percent-encoded UTF-8".to_owned();
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -6,13 +6,19 @@ use tokio::time::Instant;
 
 use crate::catalogue;
 use crate::connection::Request;
+use crate::control::unescape;
 use crate::envelope;
+use crate::gemini;
 use crate::names::script_from_text;
 use crate::plan::{Plan, plan};
-use crate::request::{Ask, Form, Head, Received, header};
+use crate::request::{Ask, Carried, Form, Head, Received, header};
 use crate::responses;
 use crate::script::{FixedReply, Script};
 use crate::state::State;
+
+/// How the paths of Gemini's methods end.
+const GENERATE: &str = ":generateContent";
+const STREAM: &str = ":streamGenerateContent";
 
 pub(crate) enum Decision {
     Script(Plan),
@@ -22,11 +28,14 @@ pub(crate) enum Decision {
 /// Remembers and counts the request, and finds what answers it.
 pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decision {
     let head = &request.head;
-    let (path, _query) = head.target.split_once('?').unwrap_or((&head.target, ""));
-    let form = form(path);
+    let (path, query) = head.target.split_once('?').unwrap_or((&head.target, ""));
+    let form = form(path, query);
     let mut ask = Ask::read(form, &request.body);
     if let Some(ask) = &mut ask {
-        ask.model = ask.model.take().or_else(|| deployment(path).map(str::to_owned));
+        ask.model = match form {
+            Form::Gemini(_) => gemini_model(path),
+            _ => ask.model.take().or_else(|| deployment(path).map(str::to_owned)),
+        };
     }
     state.remember(Received {
         method: head.method.clone(),
@@ -39,24 +48,30 @@ pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decis
         connection,
     });
     if let Some(key) = &state.config.api_key
-        && !presents_key(&head.headers, key)
+        && !presents_key(&head.headers, query, key)
     {
         return refused(form, 401, catalogue::INVALID_API_KEY.to_owned(), state);
     }
     match (head.method.as_str(), path) {
-        ("POST", path) if path.ends_with("/chat/completions") || form != Form::Chat => {
-            call(head, form, ask, state)
-        }
+        ("POST", path) if generates(path, form) => call(head, form, ask, state),
         ("GET", path) if path.ends_with("/models") => {
-            Decision::Reply(200, catalogue::models(&state.config.models))
+            // Google's SDKs ask on `/v1/models` too, and show by their key whose list they want.
+            let googles = form != Form::Chat || head.header("x-goog-api-key").is_some();
+            let list = if googles { gemini::models } else { catalogue::models };
+            Decision::Reply(200, list(&state.config.models))
         }
         (method, path) => Decision::Reply(404, catalogue::unknown_url(method, path)),
     }
 }
 
 /// Whose API a path belongs to.
-fn form(path: &str) -> Form {
-    if path.ends_with("/messages") {
+fn form(path: &str, query: &str) -> Form {
+    if path.ends_with(STREAM) {
+        let events = query.split('&').any(|pair| pair == "alt=sse");
+        Form::Gemini(if events { Carried::Events } else { Carried::Array })
+    } else if path.ends_with(GENERATE) || (path.contains("/v1beta/models") && !path.contains("/openai/")) {
+        Form::Gemini(Carried::Whole)
+    } else if path.ends_with("/messages") {
         Form::Messages
     } else if path.ends_with("/responses") {
         Form::Responses
@@ -65,10 +80,24 @@ fn form(path: &str) -> Form {
     }
 }
 
+fn generates(path: &str, form: Form) -> bool {
+    match form {
+        Form::Chat => path.ends_with("/chat/completions"),
+        Form::Messages | Form::Responses => true,
+        Form::Gemini(_) => path.ends_with(GENERATE) || path.ends_with(STREAM),
+    }
+}
+
+/// The model in `/v1beta/models/{model}:generateContent`.
+fn gemini_model(path: &str) -> Option<String> {
+    let (model, _method) = path.rsplit_once("/models/")?.1.rsplit_once(':')?;
+    unescape(model).ok().filter(|model| !model.is_empty())
+}
+
 /// An answer that no script decides, in the words of the form.
 fn refused(form: Form, status: u16, body: String, state: &State) -> Decision {
     let reply = FixedReply { status, content_type: "application/json".to_owned(), body };
-    let reply = envelope::reply(form, &reply, &state.voice());
+    let reply = envelope::reply(form, reply, &state.voice());
     Decision::Reply(reply.status, reply.body)
 }
 
@@ -81,12 +110,15 @@ fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
     }
     let served = &state.config.models;
     if !served.is_empty() && !served.contains(&model) {
-        return refused(form, 404, catalogue::model_not_found(&model), state);
+        return match form {
+            Form::Gemini(carried) => {
+                Decision::Reply(404, gemini::in_list(carried, gemini::model_not_found(&model)))
+            }
+            _ => refused(form, 404, catalogue::model_not_found(&model), state),
+        };
     }
-    if form == Form::Responses
-        && let Err(wrong) = responses::check(&ask.request, &voice.name)
-    {
-        return Decision::Reply(wrong.status, wrong.body());
+    if let Some(refused) = unacceptable(&ask, &model, &voice.name) {
+        return refused;
     }
     let own: Option<Result<Script, _>> = header(&head.headers, "x-sim-script").map(script_from_text);
     let script = match own {
@@ -97,13 +129,30 @@ fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
     Decision::Script(plan(script, &ask, &voice, SystemTime::now()))
 }
 
+/// What the provider refuses of a request whatever the script.
+fn unacceptable(ask: &Ask, model: &str, name: &str) -> Option<Decision> {
+    match ask.form {
+        Form::Chat | Form::Messages => None,
+        Form::Responses => {
+            let wrong = responses::check(&ask.request, name).err()?;
+            Some(Decision::Reply(wrong.status, wrong.body()))
+        }
+        Form::Gemini(carried) => {
+            let wrong = gemini::check(&ask.request, model, name).err()?;
+            Some(Decision::Reply(wrong.status, gemini::in_list(carried, wrong.body)))
+        }
+    }
+}
+
 /// Azure's classic path names the model: `/openai/deployments/{deployment}/chat/completions`.
 fn deployment(path: &str) -> Option<&str> {
     let (_, rest) = path.split_once("/deployments/")?;
     rest.split('/').next()
 }
 
-fn presents_key(headers: &[(String, String)], key: &str) -> bool {
+fn presents_key(headers: &[(String, String)], query: &str, key: &str) -> bool {
     let bearer = header(headers, "authorization").and_then(|value| value.strip_prefix("Bearer "));
-    bearer == Some(key) || ["api-key", "x-api-key"].iter().any(|name| header(headers, name) == Some(key))
+    let in_query = query.split('&').filter_map(|pair| pair.strip_prefix("key="));
+    let named = ["api-key", "x-api-key", "x-goog-api-key"].iter().filter_map(|name| header(headers, name));
+    bearer.into_iter().chain(named).chain(in_query).any(|presented| presented == key)
 }

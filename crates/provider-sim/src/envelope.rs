@@ -4,18 +4,34 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Voice;
 use crate::catalogue;
+use crate::gemini;
 use crate::request::Form;
-use crate::script::{FixedReply, Script};
+use crate::script::{FixedReply, LineEnd, Script};
 
-/// A fixed reply as it is sent on an endpoint. Where it is not Chat Completions, an error in OpenAI's form (all four
-/// keys, a code that is no number) becomes the error that its provider sends for the same fault; whatever else is
-/// sent as written.
-pub(crate) fn reply(form: Form, reply: &FixedReply, voice: &Voice) -> FixedReply {
+/// A script as its answer is sent on an endpoint. Where it is not Chat Completions, a fixed reply that is an error in
+/// OpenAI's form (all four keys, a code that is no number) becomes the error that its provider sends for the same
+/// fault; whatever else is sent as written.
+pub(crate) fn spell(form: Form, mut script: Script, voice: &Voice) -> Script {
     match form {
-        Form::Chat => reply.clone(),
-        Form::Messages => anthropic_reply(reply, voice),
-        Form::Responses => responses_reply(reply),
+        Form::Chat => {}
+        Form::Messages => script.reply = script.reply.map(|reply| anthropic_reply(&reply, voice)),
+        Form::Responses => script.reply = script.reply.map(|reply| responses_reply(&reply)),
+        Form::Gemini(carried) => {
+            // Google ends the lines of its events like this.
+            if script.wire.line_end == LineEnd::Lf {
+                script.wire.line_end = LineEnd::Crlf;
+            }
+            return gemini::spell(script, carried);
+        }
     }
+    script
+}
+
+/// A reply that no script decides.
+pub(crate) fn reply(form: Form, reply: FixedReply, voice: &Voice) -> FixedReply {
+    let script = Script { reply: Some(reply), ..Script::default() };
+    let nothing = FixedReply { status: 500, content_type: String::new(), body: String::new() };
+    spell(form, script, voice).reply.unwrap_or(nothing)
 }
 
 /// Responses has the errors of Chat Completions, and its own words for an input that is too long.
@@ -93,7 +109,7 @@ fn in_their_words(reply: &FixedReply) -> Option<(u16, String, String)> {
 }
 
 /// The error object of a reply in OpenAI's form.
-fn openai_error(reply: &FixedReply) -> Option<Map<String, Value>> {
+pub(crate) fn openai_error(reply: &FixedReply) -> Option<Map<String, Value>> {
     let mut body: Value = serde_json::from_str(&reply.body).ok()?;
     let Some(Value::Object(error)) = body.get_mut("error").map(Value::take) else { return None };
     let keys = ["message", "type", "param", "code"];

@@ -1,7 +1,8 @@
-//! A simulated provider of Chat Completions, Messages and Responses on real sockets, with scripted faults.
+//! A simulated provider of Chat Completions, Messages, Responses and Gemini on real sockets, with scripted faults.
 //!
 //! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does, on a path that ends in `/responses` as
-//! OpenAI does there, and on one that ends in `/messages` as Anthropic does; a [`Script`] says how the next
+//! OpenAI does there, on one that ends in `/messages` as Anthropic does, and on one that ends in `:generateContent` or
+//! `:streamGenerateContent` as Gemini does; a [`Script`] says how the next
 //! request is answered, from a healthy stream to a connection reset before the headers. The HTTP/1.1 server side
 //! is written by hand ([`Sim`] must be able to break HTTP in ways that a correct server library refuses to), the
 //! rest is data:
@@ -29,7 +30,8 @@
 //!
 //! Rules for a request, first match wins: its own header `x-sim-script`, the queue ([`Sim::enqueue`]), its model's
 //! rule ([`Sim::set_for_model`]), the schedule ([`Sim::set_schedule`]), the default ([`Sim::set`]). A key or model that
-//! is not served, a body that is not JSON, and in Responses what OpenAI would not take, are refused before any script.
+//! is not served, a body that is not JSON, and in Responses and Gemini what the
+//! provider would not take, are refused before any script.
 
 mod answer;
 mod catalogue;
@@ -37,6 +39,7 @@ mod connection;
 mod control;
 mod decide;
 mod envelope;
+mod gemini;
 mod message;
 mod names;
 mod plan;

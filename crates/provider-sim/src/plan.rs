@@ -48,6 +48,7 @@ pub(crate) struct Plan {
 
 /// The steps that answer a request.
 pub(crate) fn plan(script: Script, ask: &Ask, voice: &Voice, now: SystemTime) -> Plan {
+    let script = envelope::spell(ask.form, script, voice);
     let split = script.wire.split_every_byte;
     let steps: Box<dyn Iterator<Item = Step> + Send> = match script.connection {
         Connection::ResetOnAccept | Connection::ResetBeforeHeaders => Box::new([Step::Reset].into_iter()),
@@ -68,15 +69,17 @@ fn serve(
 ) -> Box<dyn Iterator<Item = Step> + Send> {
     let headers = Headers { script, voice, now, form: ask.form };
     if let Some(reply) = &script.reply {
-        let reply = envelope::reply(ask.form, reply, voice);
-        return Box::new(pause(script.pace.headers).chain(fixed(&headers, &reply)));
+        return Box::new(pause(script.pace.headers).chain(fixed(&headers, reply)));
     }
     let speech = Speech::new(script, ask, voice);
     if ask.stream {
-        let content_type = script.wire.content_type.as_deref().unwrap_or("text/event-stream; charset=utf-8");
+        let content_type = script.wire.content_type.as_deref().unwrap_or_else(|| speech.stream_type());
         let head = headers.render(200, content_type, None);
         let events = Events { speech, wire: script.wire.clone(), pace: script.pace };
-        Box::new(pause(script.pace.headers).chain([head]).chain(events.steps(script.fault.clone())))
+        let steps = events.steps(script.fault.clone());
+        // An HTTP chunk of no bytes would be the end of the body.
+        let steps = steps.filter(|step| !matches!(step, Step::Chunk(bytes) if bytes.is_empty()));
+        Box::new(pause(script.pace.headers).chain([head]).chain(steps))
     } else {
         let outputs = u32::try_from(speech.outputs()).unwrap_or(u32::MAX);
         let generating = script.pace.between_tokens.saturating_mul(outputs.saturating_sub(1));
@@ -105,10 +108,13 @@ impl Headers<'_> {
             headers.push(("content-type".to_owned(), content_type.to_owned()));
         }
         let request_id = match self.form {
-            Form::Chat | Form::Responses => "x-request-id",
-            Form::Messages => "request-id",
+            Form::Chat | Form::Responses => Some("x-request-id"),
+            Form::Messages => Some("request-id"),
+            Form::Gemini(_) => None,
         };
-        headers.push((request_id.to_owned(), format!("req_sim_{}", self.voice.call)));
+        if let Some(name) = request_id {
+            headers.push((name.to_owned(), format!("req_sim_{}", self.voice.call)));
+        }
         headers.push(("x-sim-name".to_owned(), self.voice.name.clone()));
         match length {
             Some(length) => headers.push(("content-length".to_owned(), length.to_string())),
@@ -212,7 +218,7 @@ impl Events {
         match fault {
             Some(Fault::RoleOnly) => Box::new([self.opening(), self.hang(0)].into_iter()),
             Some(Fault::HeartbeatsOnly { every }) => {
-                let beat = Heartbeat { every, bytes: sse::heartbeat(&self.wire) };
+                let beat = Heartbeat { every, bytes: self.beat(None) };
                 Box::new([Step::Wait(None, Some(beat))].into_iter())
             }
             Some(Fault::Error { event, done, first: true, .. }) => {
@@ -259,13 +265,11 @@ impl Events {
         // The end marker goes together with the end of the body: a client that leaves at it has read a complete
         // answer.
         let tail = self.spelled(&self.speech.end(self.wire.done));
-        self.finish().into_iter().chain([Step::LastChunk(tail.into())]).collect()
+        vec![self.finish(), Step::LastChunk(tail.into())]
     }
 
-    /// An empty HTTP chunk would be the end of the body: without events there is none.
-    fn finish(&self) -> Option<Step> {
-        let bytes = self.spelled(&self.speech.finish());
-        (!bytes.is_empty()).then(|| Step::Chunk(bytes.into()))
+    fn finish(&self) -> Step {
+        Step::Chunk(self.spelled(&self.speech.finish()).into())
     }
 
     fn spelled(&self, events: &[Event]) -> Vec<u8> {
@@ -278,7 +282,7 @@ impl Events {
             Fault::Reset { .. } => self.half_of_next(at, Step::Reset),
             Fault::End { .. } => vec![Step::LastChunk(Bytes::new())],
             Fault::Stall { .. } | Fault::RoleOnly => vec![self.hang(at)],
-            Fault::Unended => self.finish().into_iter().chain([self.hang(at)]).collect(),
+            Fault::Unended => vec![self.finish(), self.hang(at)],
             Fault::Pause { lasting, .. } => vec![Step::Wait(Some(*lasting), self.heartbeat(at))],
             Fault::Malformed { event, .. } => {
                 let (frame, last) = self.next_events(at);
@@ -322,11 +326,14 @@ impl Events {
     /// What goes out while the stream waits after so many outputs.
     fn heartbeat(&self, outputs: usize) -> Option<Heartbeat> {
         let every = self.pace.heartbeat;
-        let bytes = || match self.speech.heartbeat(outputs) {
+        (!every.is_zero()).then(|| Heartbeat { every, bytes: self.beat(Some(outputs)) })
+    }
+
+    fn beat(&self, outputs: Option<usize>) -> Bytes {
+        match self.speech.heartbeat(outputs) {
             None => sse::heartbeat(&self.wire),
             Some(event) => sse::event(&self.wire, &event).into(),
-        };
-        (!every.is_zero()).then(|| Heartbeat { every, bytes: bytes() })
+        }
     }
 }
 

@@ -154,6 +154,19 @@ pub(crate) enum Form {
     Messages,
     /// OpenAI's Responses.
     Responses,
+    /// Gemini's `generateContent` and `streamGenerateContent`.
+    Gemini(Carried),
+}
+
+/// How an answer of Gemini is carried; the path and the query say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// One response.
+    Whole,
+    /// A stream of events (`alt=sse`).
+    Events,
+    /// A stream that is one JSON array.
+    Array,
 }
 
 /// What of a request an answer depends on.
@@ -165,7 +178,7 @@ pub(crate) struct Ask {
     pub(crate) include_usage: bool,
     /// An estimate from the length of the messages, the same for the same body.
     pub(crate) prompt_tokens: u64,
-    /// The whole request, where an answer repeats parts of it: in Responses; else `null`.
+    /// The whole request, where it is checked: in Responses and Gemini; else `null`.
     pub(crate) request: Value,
 }
 
@@ -182,19 +195,25 @@ struct Body<'a> {
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    contents: Option<&'a RawValue>,
 }
 
 impl Ask {
     /// Reads a request body; `None` if it is not a JSON object.
     pub(crate) fn read(form: Form, bytes: &[u8]) -> Option<Self> {
         let body: Body<'_> = serde_json::from_slice(bytes).ok()?;
-        let said = if form == Form::Responses { body.input } else { body.messages };
+        let (said, stream, checked) = match form {
+            Form::Chat | Form::Messages => (body.messages, body.stream.as_bool(), false),
+            Form::Responses => (body.input, body.stream.as_bool(), true),
+            Form::Gemini(carried) => (body.contents, Some(carried != Carried::Whole), true),
+        };
         let characters = said.map_or(0, |said| said.get().len());
-        let request = if form == Form::Responses { serde_json::from_slice(bytes).ok()? } else { Value::Null };
+        let request = if checked { serde_json::from_slice(bytes).ok()? } else { Value::Null };
         Some(Self {
             form,
             model: body.model.as_str().map(str::to_owned),
-            stream: body.stream.as_bool().unwrap_or(false),
+            stream: stream.unwrap_or(false),
             include_usage: body.stream_options.get("include_usage").and_then(Value::as_bool).unwrap_or(false),
             prompt_tokens: u64::try_from(characters / 4).unwrap_or(0) + 3,
             request,

@@ -123,7 +123,7 @@ pub struct Answer {
     /// How token usage is reported.
     pub usage: UsageShape,
     /// `choices` is empty in the whole answer; in Messages there is no message or no `content`, in Responses `output`
-    /// is empty.
+    /// is empty, in Gemini there are no candidates.
     pub no_choices: bool,
 }
 
@@ -196,8 +196,8 @@ pub struct Wire {
     pub split_every_byte: bool,
     /// Azure: a first chunk with `choices: []`, empty id and model and `prompt_filter_results`.
     pub azure_preamble: bool,
-    /// `data: [DONE]`, in Messages `message_stop`, in Responses `response.completed` (or `.incomplete`), closes the
-    /// stream.
+    /// `data: [DONE]`, in Messages `message_stop`, in Responses `response.completed` (or `.incomplete`), in Gemini the
+    /// chunk with `finishReason`, closes the stream.
     pub done: bool,
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Spoken, Voice};
 use crate::envelope;
+use crate::gemini::Generated;
 use crate::message::Message;
 use crate::request::{Ask, Form};
 use crate::responses::Response;
@@ -16,12 +17,19 @@ pub(crate) struct Event {
     pub(crate) name: Option<&'static str>,
     /// Its data.
     pub(crate) json: String,
+    /// The data are a piece of a body that is no event stream, and go out as they are.
+    pub(crate) bare: bool,
 }
 
 impl Event {
     /// An event that is only data.
     pub(crate) fn plain(json: String) -> Self {
-        Self { name: None, json }
+        Self { name: None, json, bare: false }
+    }
+
+    /// A piece of a body that is no event stream.
+    pub(crate) fn bare(json: String) -> Self {
+        Self { name: None, json, bare: true }
     }
 
     /// An event whose data begin with its name as `type`, as Anthropic's and OpenAI's do.
@@ -29,7 +37,7 @@ impl Event {
         let fields = fields.to_string();
         let rest = fields.strip_prefix('{').filter(|rest| *rest != "}").map(|rest| format!(",{rest}"));
         let json = format!("{{\"type\":\"{name}\"{}", rest.as_deref().unwrap_or("}"));
-        Self { name: Some(name), json }
+        Self { name: Some(name), json, bare: false }
     }
 }
 
@@ -39,6 +47,7 @@ pub(crate) enum Speech {
     Chat(Spoken),
     Messages(Message),
     Responses(Response),
+    Gemini(Generated),
 }
 
 impl Speech {
@@ -47,6 +56,7 @@ impl Speech {
             Form::Chat => Self::Chat(Spoken::new(script, ask, voice)),
             Form::Messages => Self::Messages(Message::new(script, ask, voice)),
             Form::Responses => Self::Responses(Response::new(script, ask, voice)),
+            Form::Gemini(carried) => Self::Gemini(Generated::new(script, ask, voice, carried)),
         }
     }
 
@@ -56,6 +66,7 @@ impl Speech {
             Self::Chat(spoken) => spoken.deltas.len(),
             Self::Messages(message) => message.outputs(),
             Self::Responses(response) => response.outputs(),
+            Self::Gemini(generated) => generated.outputs(),
         }
     }
 
@@ -68,6 +79,7 @@ impl Speech {
             }
             Self::Messages(message) => message.opening(),
             Self::Responses(response) => response.opening(),
+            Self::Gemini(_) => Vec::new(),
         }
     }
 
@@ -77,15 +89,18 @@ impl Speech {
             Self::Chat(spoken) => vec![Event::plain(spoken.delta_chunk(index))],
             Self::Messages(message) => message.output(index),
             Self::Responses(response) => response.output(index),
+            Self::Gemini(generated) => generated.output(index),
         }
     }
 
-    /// The event with the finish reason, after whatever closes the output; it is the last one.
+    /// The event with the finish reason, after whatever closes the output; it is the last one. None where the end marker
+    /// has the reason.
     pub(crate) fn finish(&self) -> Vec<Event> {
         match self {
             Self::Chat(spoken) => vec![Event::plain(spoken.finish_chunk())],
             Self::Messages(message) => message.finish(),
             Self::Responses(response) => response.finish(),
+            Self::Gemini(_) => Vec::new(),
         }
     }
 
@@ -93,7 +108,7 @@ impl Speech {
     pub(crate) fn end(&self, done: bool) -> Vec<Event> {
         let usage = match self {
             Self::Chat(spoken) => spoken.usage_chunk().map(Event::plain),
-            Self::Messages(_) | Self::Responses(_) => None,
+            Self::Messages(_) | Self::Responses(_) | Self::Gemini(_) => None,
         };
         usage.into_iter().chain(done.then(|| self.done())).collect()
     }
@@ -104,6 +119,7 @@ impl Speech {
             Self::Chat(_) => Event::plain("[DONE]".to_owned()),
             Self::Messages(_) => Event::typed("message_stop", &json!({})),
             Self::Responses(response) => response.done(),
+            Self::Gemini(generated) => generated.done(),
         }
     }
 
@@ -113,6 +129,7 @@ impl Speech {
             Self::Chat(spoken) => spoken.completion(),
             Self::Messages(message) => message.whole(),
             Self::Responses(response) => response.whole(),
+            Self::Gemini(generated) => generated.whole(),
         }
     }
 
@@ -121,8 +138,12 @@ impl Speech {
     pub(crate) fn failure(&self, error: &Value, after: Option<usize>, done: bool) -> Vec<Event> {
         let own = match self {
             Self::Responses(response) => return response.failure(error, after, done),
+            // The error is the end.
+            Self::Gemini(generated) => return vec![generated.failure(error, after)],
             Self::Chat(_) => Event::plain(envelope::in_general(error).to_string()),
-            Self::Messages(_) => Event { name: Some("error"), json: envelope::event(error).to_string() },
+            Self::Messages(_) => {
+                Event { name: Some("error"), ..Event::plain(envelope::event(error).to_string()) }
+            }
         };
         [own].into_iter().chain(done.then(|| self.done())).collect()
     }
@@ -133,15 +154,25 @@ impl Speech {
             Self::Chat(_) => envelope::in_general(error).to_string(),
             Self::Messages(_) => envelope::event(error).to_string(),
             Self::Responses(response) => response.failed_whole(error),
+            Self::Gemini(generated) => generated.failed_whole(error),
         }
     }
 
-    /// What keeps a stream alive after so many outputs; `None` is a comment.
-    pub(crate) fn heartbeat(&self, outputs: usize) -> Option<Event> {
+    /// What keeps a stream alive after so many outputs, or before anything; `None` is a comment.
+    pub(crate) fn heartbeat(&self, outputs: Option<usize>) -> Option<Event> {
+        match (self, outputs) {
+            (Self::Gemini(generated), _) => generated.heartbeat(),
+            (Self::Messages(_), Some(_)) => Some(Event::typed("ping", &json!({}))),
+            (Self::Responses(response), Some(outputs)) => Some(response.keepalive(outputs)),
+            (Self::Chat(_), _) | (_, None) => None,
+        }
+    }
+
+    /// The content type of a stream.
+    pub(crate) fn stream_type(&self) -> &'static str {
         match self {
-            Self::Chat(_) => None,
-            Self::Messages(_) => Some(Event::typed("ping", &json!({}))),
-            Self::Responses(response) => Some(response.keepalive(outputs)),
+            Self::Gemini(generated) => generated.stream_type(),
+            Self::Chat(_) | Self::Messages(_) | Self::Responses(_) => "text/event-stream; charset=utf-8",
         }
     }
 }

@@ -21,6 +21,9 @@ impl LineEnd {
 /// One event, and the comment before it if wanted.
 pub(crate) fn event(wire: &Wire, event: &Event) -> Vec<u8> {
     let json = event.json.as_str();
+    if event.bare {
+        return json.as_bytes().to_vec();
+    }
     let mut out = String::with_capacity(json.len() + 16);
     if wire.comments {
         out.push_str(COMMENT);
@@ -52,7 +55,7 @@ pub(crate) fn heartbeat(wire: &Wire) -> Bytes {
 /// What stands in place of an event.
 pub(crate) fn broken_event(wire: &Wire, broken: BrokenEvent, whole: &Event) -> Vec<u8> {
     let wire = Wire { multi_line_data: false, ..wire.clone() };
-    let with = |json: &str| event(&wire, &Event { name: whole.name, json: json.to_owned() });
+    let with = |json: &str| event(&wire, &Event { json: json.to_owned(), ..whole.clone() });
     match broken {
         BrokenEvent::TruncatedJson => {
             let json = whole.json.as_str();
@@ -60,22 +63,17 @@ pub(crate) fn broken_event(wire: &Wire, broken: BrokenEvent, whole: &Event) -> V
             with(json.get(..half).unwrap_or_default())
         }
         BrokenEvent::InvalidUtf8 => {
-            let mut name = String::new();
-            name_line(&wire, whole.name, &mut name);
-            let end = wire.line_end.text().as_bytes();
-            let data: &[u8] = match whole.name {
-                None => b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}",
-                Some(name) if name.starts_with("response.") => {
-                    b"data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\
-                    \"delta\":\"\xff\xfe\"}"
-                }
-                Some(_) => {
-                    b"data: {\"type\":\"content_block_delta\",\"index\":0,\
-                    \"delta\":{\"type\":\"text_delta\",\"text\":\"\xff\xfe\"}}"
-                }
+            // Where its text begins, or else somewhere within.
+            const TEXTS: [&str; 4] = ["\"delta\":\"", "\"text\":\"", "\"content\":\"", "\"partial_json\":\""];
+            let bytes = with(&whole.json);
+            let text = |key: &&str| {
+                memchr::memmem::find(&bytes, key.as_bytes()).map(|at| at.saturating_add(key.len()))
             };
-            [name.as_bytes(), data, end, end].concat()
+            let at = TEXTS.iter().find_map(text).unwrap_or(bytes.len() / 2);
+            let (before, after) = bytes.split_at_checked(at).unwrap_or((&bytes, &[]));
+            [before, b"\xff\xfe", after].concat()
         }
+        BrokenEvent::Empty if whole.bare => with(",,"),
         BrokenEvent::Empty => with(""),
     }
 }
