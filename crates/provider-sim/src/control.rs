@@ -98,8 +98,16 @@ fn shown_path(path: &str) -> String {
 
 /// A header's value; of a credential only its last four characters, enough to tell two apart.
 fn shown(name: &str, value: &str) -> String {
-    let secret = ["authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"]
-        .contains(&name);
+    let secret = [
+        "authorization",
+        "api-key",
+        "x-api-key",
+        "x-goog-api-key",
+        "x-amz-security-token",
+        "cookie",
+        "proxy-authorization",
+    ]
+    .contains(&name);
     let from = value.char_indices().rev().nth(3).map_or(0, |(at, _)| at);
     match (secret, value.get(from..)) {
         (true, Some(end)) if value.len() > 8 => format!("***{end}"),

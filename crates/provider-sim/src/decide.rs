@@ -4,21 +4,25 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
+use crate::answer::Voice;
+use crate::bedrock;
 use crate::catalogue;
 use crate::connection::Request;
 use crate::control::unescape;
-use crate::envelope;
 use crate::gemini;
 use crate::names::script_from_text;
 use crate::plan::{Plan, plan};
 use crate::request::{Ask, Carried, Form, Head, Received, header};
 use crate::responses;
-use crate::script::{FixedReply, Script};
+use crate::script::Script;
 use crate::state::State;
 
 /// How the paths of Gemini's methods end.
 const GENERATE: &str = ":generateContent";
 const STREAM: &str = ":streamGenerateContent";
+/// How the paths of Bedrock's methods end.
+const CONVERSE: &str = "/converse";
+const CONVERSE_STREAM: &str = "/converse-stream";
 
 pub(crate) enum Decision {
     Script(Plan),
@@ -34,6 +38,7 @@ pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decis
     if let Some(ask) = &mut ask {
         ask.model = match form {
             Form::Gemini(_) => gemini_model(path),
+            Form::Bedrock { .. } => bedrock_model(path),
             _ => ask.model.take().or_else(|| deployment(path).map(str::to_owned)),
         };
     }
@@ -50,7 +55,7 @@ pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decis
     if let Some(key) = &state.config.api_key
         && !presents_key(&head.headers, query, key)
     {
-        return refused(form, 401, catalogue::INVALID_API_KEY.to_owned(), state);
+        return refused(form, Script::invalid_api_key(), &state.voice());
     }
     match (head.method.as_str(), path) {
         ("POST", path) if generates(path, form) => call(head, form, ask, state),
@@ -71,6 +76,10 @@ fn form(path: &str, query: &str) -> Form {
         Form::Gemini(if events { Carried::Events } else { Carried::Array })
     } else if path.ends_with(GENERATE) || (path.contains("/v1beta/models") && !path.contains("/openai/")) {
         Form::Gemini(Carried::Whole)
+    } else if path.contains("/model/") && path.ends_with(CONVERSE_STREAM) {
+        Form::Bedrock { stream: true }
+    } else if path.contains("/model/") && path.ends_with(CONVERSE) {
+        Form::Bedrock { stream: false }
     } else if path.ends_with("/messages") {
         Form::Messages
     } else if path.ends_with("/responses") {
@@ -83,7 +92,7 @@ fn form(path: &str, query: &str) -> Form {
 fn generates(path: &str, form: Form) -> bool {
     match form {
         Form::Chat => path.ends_with("/chat/completions"),
-        Form::Messages | Form::Responses => true,
+        Form::Messages | Form::Responses | Form::Bedrock { .. } => true,
         Form::Gemini(_) => path.ends_with(GENERATE) || path.ends_with(STREAM),
     }
 }
@@ -94,31 +103,38 @@ fn gemini_model(path: &str) -> Option<String> {
     unescape(model).ok().filter(|model| !model.is_empty())
 }
 
-/// An answer that no script decides, in the words of the form.
-fn refused(form: Form, status: u16, body: String, state: &State) -> Decision {
-    let reply = FixedReply { status, content_type: "application/json".to_owned(), body };
-    let reply = envelope::reply(form, reply, &state.voice());
-    Decision::Reply(reply.status, reply.body)
+/// The model in `/model/{model}/converse`, which may be an ARN with all its colons and slashes.
+fn bedrock_model(path: &str) -> Option<String> {
+    let (model, _method) = path.split_once("/model/")?.1.rsplit_once('/')?;
+    unescape(model).ok().filter(|model| !model.is_empty())
+}
+
+/// An answer that the request's script does not decide, in the words of the form.
+fn refused(form: Form, script: Script, voice: &Voice) -> Decision {
+    Decision::Script(plan(script, &Ask { form, ..Ask::default() }, voice, SystemTime::now()))
+}
+
+fn json(status: u16, body: &str) -> Script {
+    Script::fixed(status, "application/json", body)
 }
 
 fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
     let model = ask.as_ref().and_then(|ask| ask.model.clone()).unwrap_or_default();
     let voice = state.count_call(&model);
-    let Some(ask) = ask else { return refused(form, 400, catalogue::INVALID_JSON.to_owned(), state) };
+    let Some(ask) = ask else { return refused(form, json(400, catalogue::INVALID_JSON), &voice) };
     if ask.model.is_none() {
-        return refused(form, 400, catalogue::MISSING_MODEL.to_owned(), state);
+        return refused(form, json(400, catalogue::MISSING_MODEL), &voice);
     }
     let served = &state.config.models;
     if !served.is_empty() && !served.contains(&model) {
-        return match form {
-            Form::Gemini(carried) => {
-                Decision::Reply(404, gemini::in_list(carried, gemini::model_not_found(&model)))
-            }
-            _ => refused(form, 404, catalogue::model_not_found(&model), state),
+        let not_found = match form {
+            Form::Gemini(carried) => json(404, &gemini::in_list(carried, gemini::model_not_found(&model))),
+            _ => Script::model_not_found(&model),
         };
+        return refused(form, not_found, &voice);
     }
-    if let Some(refused) = unacceptable(&ask, &model, &voice.name) {
-        return refused;
+    if let Some(script) = unacceptable(&ask, &model, &voice.name) {
+        return refused(form, script, &voice);
     }
     let own: Option<Result<Script, _>> = header(&head.headers, "x-sim-script").map(script_from_text);
     let script = match own {
@@ -130,16 +146,20 @@ fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
 }
 
 /// What the provider refuses of a request whatever the script.
-fn unacceptable(ask: &Ask, model: &str, name: &str) -> Option<Decision> {
+fn unacceptable(ask: &Ask, model: &str, name: &str) -> Option<Script> {
     match ask.form {
         Form::Chat | Form::Messages => None,
         Form::Responses => {
             let wrong = responses::check(&ask.request, name).err()?;
-            Some(Decision::Reply(wrong.status, wrong.body()))
+            Some(json(wrong.status, &wrong.body()))
         }
         Form::Gemini(carried) => {
             let wrong = gemini::check(&ask.request, model, name).err()?;
-            Some(Decision::Reply(wrong.status, gemini::in_list(carried, wrong.body)))
+            Some(json(wrong.status, &gemini::in_list(carried, wrong.body)))
+        }
+        Form::Bedrock { .. } => {
+            let wrong = bedrock::check(&ask.request).err()?;
+            Some(bedrock::error(400, "ValidationException", &wrong))
         }
     }
 }
@@ -154,5 +174,9 @@ fn presents_key(headers: &[(String, String)], query: &str, key: &str) -> bool {
     let bearer = header(headers, "authorization").and_then(|value| value.strip_prefix("Bearer "));
     let in_query = query.split('&').filter_map(|pair| pair.strip_prefix("key="));
     let named = ["api-key", "x-api-key", "x-goog-api-key"].iter().filter_map(|name| header(headers, name));
-    bearer.into_iter().chain(named).chain(in_query).any(|presented| presented == key)
+    // Of AWS's signature (version 4) only whose it is.
+    let signed = header(headers, "authorization")
+        .and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256 Credential="))
+        .and_then(|rest| rest.split('/').next());
+    bearer.into_iter().chain(signed).chain(named).chain(in_query).any(|presented| presented == key)
 }

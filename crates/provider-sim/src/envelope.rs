@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::answer::Voice;
+use crate::bedrock;
 use crate::catalogue;
 use crate::gemini;
 use crate::request::Form;
@@ -23,15 +24,9 @@ pub(crate) fn spell(form: Form, mut script: Script, voice: &Voice) -> Script {
             }
             return gemini::spell(script, carried);
         }
+        Form::Bedrock { .. } => return bedrock::spell(script),
     }
     script
-}
-
-/// A reply that no script decides.
-pub(crate) fn reply(form: Form, reply: FixedReply, voice: &Voice) -> FixedReply {
-    let script = Script { reply: Some(reply), ..Script::default() };
-    let nothing = FixedReply { status: 500, content_type: String::new(), body: String::new() };
-    spell(form, script, voice).reply.unwrap_or(nothing)
 }
 
 /// Responses has the errors of Chat Completions, and its own words for an input that is too long.

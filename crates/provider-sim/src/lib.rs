@@ -1,9 +1,9 @@
-//! A simulated provider of Chat Completions, Messages, Responses and Gemini on real sockets, with scripted faults.
+//! A simulated provider of Chat Completions, Messages, Responses, Gemini and Bedrock on real sockets, with scripted faults.
 //!
 //! [`Sim`] listens on a port and answers as an OpenAI-compatible provider does, on a path that ends in `/responses` as
 //! OpenAI does there, on one that ends in `/messages` as Anthropic does, and on one that ends in `:generateContent` or
-//! `:streamGenerateContent` as Gemini does; a [`Script`] says how the next
-//! request is answered, from a healthy stream to a connection reset before the headers. The HTTP/1.1 server side
+//! `:streamGenerateContent` as Gemini does, and on `/model/…/converse` and `/converse-stream` as Bedrock; a [`Script`]
+//! says how the next request is answered, from a healthy stream to a connection reset before the headers. The HTTP/1.1 server side
 //! is written by hand ([`Sim`] must be able to break HTTP in ways that a correct server library refuses to), the
 //! rest is data:
 //!
@@ -30,15 +30,17 @@
 //!
 //! Rules for a request, first match wins: its own header `x-sim-script`, the queue ([`Sim::enqueue`]), its model's
 //! rule ([`Sim::set_for_model`]), the schedule ([`Sim::set_schedule`]), the default ([`Sim::set`]). A key or model that
-//! is not served, a body that is not JSON, and in Responses and Gemini what the
-//! provider would not take, are refused before any script.
+//! is not served, a body that is not JSON, and in Responses, Gemini and Bedrock
+//! what the provider would not take, are refused before any script.
 
 mod answer;
+mod bedrock;
 mod catalogue;
 mod connection;
 mod control;
 mod decide;
 mod envelope;
+mod fields;
 mod gemini;
 mod message;
 mod names;

@@ -241,7 +241,7 @@ impl Message {
 }
 
 /// Numbers the blocks: a new one begins where the kind changes, and with each tool call.
-fn blocks(deltas: &[Delta]) -> Vec<usize> {
+pub(crate) fn blocks(deltas: &[Delta]) -> Vec<usize> {
     let kind = |delta: &Delta| match delta {
         Delta::Reasoning { .. } => Kind::Thinking,
         Delta::Text(_) | Delta::Refusal(_) => Kind::Text,

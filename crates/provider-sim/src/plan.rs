@@ -10,7 +10,7 @@ use crate::answer::Voice;
 use crate::envelope;
 use crate::request::{Ask, Form};
 use crate::script::{Connection, Fault, FixedReply, Pace, Script, Wire};
-use crate::speech::{Event, Speech};
+use crate::speech::{Beat, Event, Speech};
 use crate::sse;
 
 /// One thing to do on the socket.
@@ -111,6 +111,7 @@ impl Headers<'_> {
             Form::Chat | Form::Responses => Some("x-request-id"),
             Form::Messages => Some("request-id"),
             Form::Gemini(_) => None,
+            Form::Bedrock { .. } => Some("x-amzn-requestid"),
         };
         if let Some(name) = request_id {
             headers.push((name.to_owned(), format!("req_sim_{}", self.voice.call)));
@@ -218,8 +219,8 @@ impl Events {
         match fault {
             Some(Fault::RoleOnly) => Box::new([self.opening(), self.hang(0)].into_iter()),
             Some(Fault::HeartbeatsOnly { every }) => {
-                let beat = Heartbeat { every, bytes: self.beat(None) };
-                Box::new([Step::Wait(None, Some(beat))].into_iter())
+                let beat = self.beat(None).map(|bytes| Heartbeat { every, bytes });
+                Box::new([Step::Wait(None, beat)].into_iter())
             }
             Some(Fault::Error { event, done, first: true, .. }) => {
                 Box::new([self.error(&event, None, done)].into_iter())
@@ -326,13 +327,15 @@ impl Events {
     /// What goes out while the stream waits after so many outputs.
     fn heartbeat(&self, outputs: usize) -> Option<Heartbeat> {
         let every = self.pace.heartbeat;
-        (!every.is_zero()).then(|| Heartbeat { every, bytes: self.beat(Some(outputs)) })
+        let bytes = self.beat(Some(outputs)).filter(|_| !every.is_zero())?;
+        Some(Heartbeat { every, bytes })
     }
 
-    fn beat(&self, outputs: Option<usize>) -> Bytes {
+    fn beat(&self, outputs: Option<usize>) -> Option<Bytes> {
         match self.speech.heartbeat(outputs) {
-            None => sse::heartbeat(&self.wire),
-            Some(event) => sse::event(&self.wire, &event).into(),
+            Beat::Comment => Some(sse::heartbeat(&self.wire)),
+            Beat::Event(event) => Some(sse::event(&self.wire, &event).into()),
+            Beat::Nothing => None,
         }
     }
 }

@@ -156,6 +156,11 @@ pub(crate) enum Form {
     Responses,
     /// Gemini's `generateContent` and `streamGenerateContent`.
     Gemini(Carried),
+    /// Amazon Bedrock's Converse and ConverseStream.
+    Bedrock {
+        /// Whether it is ConverseStream.
+        stream: bool,
+    },
 }
 
 /// How an answer of Gemini is carried; the path and the query say it.
@@ -178,7 +183,7 @@ pub(crate) struct Ask {
     pub(crate) include_usage: bool,
     /// An estimate from the length of the messages, the same for the same body.
     pub(crate) prompt_tokens: u64,
-    /// The whole request, where it is checked: in Responses and Gemini; else `null`.
+    /// The whole request, where it is checked: in Responses, Gemini and Bedrock; else `null`.
     pub(crate) request: Value,
 }
 
@@ -207,6 +212,7 @@ impl Ask {
             Form::Chat | Form::Messages => (body.messages, body.stream.as_bool(), false),
             Form::Responses => (body.input, body.stream.as_bool(), true),
             Form::Gemini(carried) => (body.contents, Some(carried != Carried::Whole), true),
+            Form::Bedrock { stream } => (body.messages, Some(stream), true),
         };
         let characters = said.map_or(0, |said| said.get().len());
         let request = if checked { serde_json::from_slice(bytes).ok()? } else { Value::Null };

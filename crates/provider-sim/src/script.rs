@@ -197,7 +197,7 @@ pub struct Wire {
     /// Azure: a first chunk with `choices: []`, empty id and model and `prompt_filter_results`.
     pub azure_preamble: bool,
     /// `data: [DONE]`, in Messages `message_stop`, in Responses `response.completed` (or `.incomplete`), in Gemini the
-    /// chunk with `finishReason`, closes the stream.
+    /// chunk with `finishReason`, in Bedrock `metadata`, closes the stream.
     pub done: bool,
 }
 
@@ -325,6 +325,8 @@ pub enum BrokenEvent {
     InvalidUtf8,
     /// An event with an empty `data` line.
     Empty,
+    /// A checksum that is not right, where events have one (Bedrock); elsewhere as `TruncatedJson`.
+    Checksum,
 }
 
 /// Scripts that follow each other in time, for flapping targets.

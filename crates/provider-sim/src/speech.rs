@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::answer::{Spoken, Voice};
+use crate::bedrock::{Conversed, frame};
 use crate::envelope;
 use crate::gemini::Generated;
 use crate::message::Message;
@@ -17,19 +18,29 @@ pub(crate) struct Event {
     pub(crate) name: Option<&'static str>,
     /// Its data.
     pub(crate) json: String,
-    /// The data are a piece of a body that is no event stream, and go out as they are.
-    pub(crate) bare: bool,
+    pub(crate) carrier: Carrier,
+}
+
+/// How an event goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// As a server-sent event.
+    Sse,
+    /// Its data are a piece of a body that is no event stream, and go out as they are.
+    Bare,
+    /// As a message of AWS's event stream.
+    Frame(frame::Kind),
 }
 
 impl Event {
     /// An event that is only data.
     pub(crate) fn plain(json: String) -> Self {
-        Self { name: None, json, bare: false }
+        Self { name: None, json, carrier: Carrier::Sse }
     }
 
     /// A piece of a body that is no event stream.
     pub(crate) fn bare(json: String) -> Self {
-        Self { name: None, json, bare: true }
+        Self { name: None, json, carrier: Carrier::Bare }
     }
 
     /// An event whose data begin with its name as `type`, as Anthropic's and OpenAI's do.
@@ -37,8 +48,22 @@ impl Event {
         let fields = fields.to_string();
         let rest = fields.strip_prefix('{').filter(|rest| *rest != "}").map(|rest| format!(",{rest}"));
         let json = format!("{{\"type\":\"{name}\"{}", rest.as_deref().unwrap_or("}"));
-        Self { name: Some(name), json, bare: false }
+        Self { name: Some(name), json, carrier: Carrier::Sse }
     }
+
+    /// A message of AWS's event stream.
+    pub(crate) fn framed(kind: frame::Kind, name: &'static str, json: String) -> Self {
+        Self { name: Some(name), json, carrier: Carrier::Frame(kind) }
+    }
+}
+
+/// A heartbeat.
+pub(crate) enum Beat {
+    /// A comment of an event stream.
+    Comment,
+    Event(Event),
+    /// The form has none.
+    Nothing,
 }
 
 /// An answer in one of the forms.
@@ -48,6 +73,7 @@ pub(crate) enum Speech {
     Messages(Message),
     Responses(Response),
     Gemini(Generated),
+    Bedrock(Conversed),
 }
 
 impl Speech {
@@ -57,6 +83,7 @@ impl Speech {
             Form::Messages => Self::Messages(Message::new(script, ask, voice)),
             Form::Responses => Self::Responses(Response::new(script, ask, voice)),
             Form::Gemini(carried) => Self::Gemini(Generated::new(script, ask, voice, carried)),
+            Form::Bedrock { .. } => Self::Bedrock(Conversed::new(script, ask, voice)),
         }
     }
 
@@ -67,6 +94,7 @@ impl Speech {
             Self::Messages(message) => message.outputs(),
             Self::Responses(response) => response.outputs(),
             Self::Gemini(generated) => generated.outputs(),
+            Self::Bedrock(conversed) => conversed.outputs(),
         }
     }
 
@@ -80,6 +108,7 @@ impl Speech {
             Self::Messages(message) => message.opening(),
             Self::Responses(response) => response.opening(),
             Self::Gemini(_) => Vec::new(),
+            Self::Bedrock(conversed) => conversed.opening(),
         }
     }
 
@@ -90,6 +119,7 @@ impl Speech {
             Self::Messages(message) => message.output(index),
             Self::Responses(response) => response.output(index),
             Self::Gemini(generated) => generated.output(index),
+            Self::Bedrock(conversed) => conversed.output(index),
         }
     }
 
@@ -101,6 +131,7 @@ impl Speech {
             Self::Messages(message) => message.finish(),
             Self::Responses(response) => response.finish(),
             Self::Gemini(_) => Vec::new(),
+            Self::Bedrock(conversed) => conversed.finish(),
         }
     }
 
@@ -108,7 +139,7 @@ impl Speech {
     pub(crate) fn end(&self, done: bool) -> Vec<Event> {
         let usage = match self {
             Self::Chat(spoken) => spoken.usage_chunk().map(Event::plain),
-            Self::Messages(_) | Self::Responses(_) | Self::Gemini(_) => None,
+            Self::Messages(_) | Self::Responses(_) | Self::Gemini(_) | Self::Bedrock(_) => None,
         };
         usage.into_iter().chain(done.then(|| self.done())).collect()
     }
@@ -120,6 +151,7 @@ impl Speech {
             Self::Messages(_) => Event::typed("message_stop", &json!({})),
             Self::Responses(response) => response.done(),
             Self::Gemini(generated) => generated.done(),
+            Self::Bedrock(conversed) => conversed.done(),
         }
     }
 
@@ -130,6 +162,7 @@ impl Speech {
             Self::Messages(message) => message.whole(),
             Self::Responses(response) => response.whole(),
             Self::Gemini(generated) => generated.whole(),
+            Self::Bedrock(conversed) => conversed.whole(),
         }
     }
 
@@ -140,6 +173,7 @@ impl Speech {
             Self::Responses(response) => return response.failure(error, after, done),
             // The error is the end.
             Self::Gemini(generated) => return vec![generated.failure(error, after)],
+            Self::Bedrock(conversed) => return vec![conversed.failure(error)],
             Self::Chat(_) => Event::plain(envelope::in_general(error).to_string()),
             Self::Messages(_) => {
                 Event { name: Some("error"), ..Event::plain(envelope::event(error).to_string()) }
@@ -155,16 +189,18 @@ impl Speech {
             Self::Messages(_) => envelope::event(error).to_string(),
             Self::Responses(response) => response.failed_whole(error),
             Self::Gemini(generated) => generated.failed_whole(error),
+            Self::Bedrock(conversed) => conversed.failed_whole(error),
         }
     }
 
-    /// What keeps a stream alive after so many outputs, or before anything; `None` is a comment.
-    pub(crate) fn heartbeat(&self, outputs: Option<usize>) -> Option<Event> {
+    /// What keeps a stream alive after so many outputs, or before anything.
+    pub(crate) fn heartbeat(&self, outputs: Option<usize>) -> Beat {
         match (self, outputs) {
-            (Self::Gemini(generated), _) => generated.heartbeat(),
-            (Self::Messages(_), Some(_)) => Some(Event::typed("ping", &json!({}))),
-            (Self::Responses(response), Some(outputs)) => Some(response.keepalive(outputs)),
-            (Self::Chat(_), _) | (_, None) => None,
+            (Self::Bedrock(_), _) => Beat::Nothing,
+            (Self::Gemini(generated), _) => generated.heartbeat().map_or(Beat::Comment, Beat::Event),
+            (Self::Messages(_), Some(_)) => Beat::Event(Event::typed("ping", &json!({}))),
+            (Self::Responses(response), Some(outputs)) => Beat::Event(response.keepalive(outputs)),
+            (Self::Chat(_), _) | (_, None) => Beat::Comment,
         }
     }
 
@@ -172,6 +208,7 @@ impl Speech {
     pub(crate) fn stream_type(&self) -> &'static str {
         match self {
             Self::Gemini(generated) => generated.stream_type(),
+            Self::Bedrock(_) => "application/vnd.amazon.eventstream",
             Self::Chat(_) | Self::Messages(_) | Self::Responses(_) => "text/event-stream; charset=utf-8",
         }
     }

@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 
 use super::google;
-use super::shape::{Misfit, REQUEST, field, fits};
+use super::shape::REQUEST;
 use crate::answer::Voice;
+use crate::fields::{Misfit, Reading, Why, fits, snake};
 
 /// Documented value that stands for a signature where there is none.
 const SKIP: &str = "skip_thought_signature_validator";
@@ -60,19 +61,28 @@ fn wrong(message: &str) -> Wrong {
 
 impl From<Misfit> for Wrong {
     fn from(misfit: Misfit) -> Self {
-        let mut violation = json!({"description": misfit.description});
-        if let (false, Some(violation)) = (misfit.at.is_empty(), violation.as_object_mut()) {
-            violation.insert("field".to_owned(), json!(misfit.at));
+        let at = snake(&misfit.at);
+        let place = if at.is_empty() { String::new() } else { format!(" at '{at}'") };
+        let unknown =
+            |key, why| format!("Invalid JSON payload received. Unknown name \"{key}\"{place}: {why}");
+        let description = match misfit.why {
+            Why::Unknown(key) => unknown(key, "Cannot find field."),
+            Why::NotAList(key) => unknown(key, "Proto field is not repeating, cannot start list."),
+            Why::Kind(expected, value) => format!("Invalid value at '{at}' ({expected}), {value}"),
+        };
+        let mut violation = json!({ "description": description });
+        if let (false, Some(violation)) = (at.is_empty(), violation.as_object_mut()) {
+            violation.insert("field".to_owned(), json!(at));
         }
         let details =
             json!([{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}]);
-        Self { status: 400, body: google(400, &misfit.description, details).to_string() }
+        Self { status: 400, body: google(400, &description, details).to_string() }
     }
 }
 
 /// Checks a request for this model to the simulator of this name.
 pub(crate) fn check(request: &Value, model: &str, name: &str) -> Result<(), Wrong> {
-    fits(request, REQUEST, "")?;
+    fits(request, REQUEST, Reading::Google)?;
     if field(request, "cachedContent").is_some() {
         let message = "CachedContent not found (or permission denied)";
         return Err(Wrong { status: 403, body: google(403, message, Value::Null).to_string() });
@@ -96,6 +106,11 @@ pub(crate) fn check(request: &Value, model: &str, name: &str) -> Result<(), Wron
     generation(request)?;
     turns(&contents)?;
     signatures(&contents, model, name)
+}
+
+/// A field of an object, in either spelling.
+fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get(name).or_else(|| object.get(snake(name))).filter(|value| !value.is_null())
 }
 
 /// The elements of a list; a single value stands for a list of one.

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod answers;
+mod bedrock;
+mod bedrock_requests;
 mod control;
 mod errors;
 mod faults;
