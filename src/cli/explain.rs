@@ -43,6 +43,9 @@ pub(crate) struct Explain {
     /// The request is one of Anthropic Messages, not of Chat Completions
     #[arg(long)]
     messages: bool,
+    /// The request is for this endpoint (`embeddings`, `images/generations`), not a conversation
+    #[arg(long, value_name = "NAME", conflicts_with = "messages")]
+    endpoint: Option<String>,
     /// Print the data in place of words
     #[arg(long)]
     json: bool,
@@ -112,14 +115,14 @@ impl Explain {
         if self.messages {
             headers.insert(OF_MESSAGES.0, HeaderValue::from_static(OF_MESSAGES.1));
         }
-        let explained = app.explain(request, route, key, &headers);
+        let explained = app.explain(request, self.endpoint.as_deref(), route, key, &headers);
         let explained = explained
             .map_err(|e| Failure::Failed(format!("the gateway would answer {}: {}", e.status, e.message)))?;
         serde_json::to_value(&explained).map_err(|e| Failure::Failed(e.to_string()))
     }
 
     async fn post(&self, admin: &str, key: Option<&str>, request: &[u8]) -> Result<Answer, CallError> {
-        let asked = [("route", &self.route), ("key", &self.key)];
+        let asked = [("endpoint", &self.endpoint), ("route", &self.route), ("key", &self.key)];
         let pairs: Vec<String> = asked
             .iter()
             .filter_map(|(name, value)| value.as_ref().map(|v| format!("{name}={}", escaped(v))))

@@ -74,6 +74,7 @@ fn substitution(layer: &Layer, models: usize) -> SubstitutionPolicy {
     let (layer, base) = (&layer.substitution, SubstitutionPolicy::default());
     SubstitutionPolicy {
         allowed: layer.allowed.unwrap_or(models > 1),
+        written: layer.allowed == Some(true),
         price_ceiling: layer.price_ceiling.or(base.price_ceiling),
         wait: layer.wait.unwrap_or(base.wait),
         on_policy: layer.on_policy.unwrap_or(base.on_policy),

@@ -61,6 +61,8 @@ impl Essentials {
             limits: TargetLimits::default(),
             times: TimeOverrides::default(),
             caller_key: matches!(self.credential, Credential::Caller),
+            // What a provider has beside its dialects the server knows, where calls are made.
+            serves: None,
             dialects: self.provider.dialects.iter().map(|d| (*d).to_owned()).collect(),
             stream_carries_everything: self.provider.stream_carries_everything,
         };

@@ -18,16 +18,20 @@ use crate::policy::{CooldownCount, HealthPolicy, ProcessPolicy};
 use crate::queue::Queue;
 use crate::request::Shape;
 use crate::retry_budget::RetryBudget;
-use crate::target::{Catalog, Target, TargetIndex, TargetLimits};
+use crate::target::{Catalog, Target, TargetLimits};
 use crate::time::{Duration, Instant};
 
 mod bind;
+mod lane;
 mod operate;
 mod verdict;
 
 pub use bind::Bindings;
+pub use lane::{LaneIndex, Wanted};
 pub use operate::DomainView;
 pub use verdict::{Failure, Report};
+
+use lane::{Lane, NamedLane};
 
 /// The most transitions kept for whoever drives the fleet to collect.
 const EVENTS_KEPT: usize = 4_096;
@@ -49,54 +53,6 @@ const HURRY_LEAST: Duration = Duration::from_secs(1);
 /// How soon a recovered target that is alone takes twice as many requests at once: a thousand within five seconds, so
 /// that nobody who waits for it is turned away by its warming up.
 const WARM_UP_DOUBLES: Duration = Duration::from_millis(500);
-
-/// A lane's place in the [`Fleet`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneIndex(usize);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Lane {
-    endpoint: DomainIndex,
-    account: DomainIndex,
-    rate: DomainIndex,
-    target: DomainIndex,
-    /// Tools, structured, vision.
-    capabilities: [DomainIndex; 3],
-    state: usize,
-    wildcard: bool,
-    /// All models of a wildcard target: what one of them meets says nothing of the others.
-    any_model: bool,
-}
-
-/// The lane of one model of a wildcard target.
-#[derive(Clone, Copy, Debug)]
-struct NamedLane {
-    lane: LaneIndex,
-    /// When it was last asked for.
-    used: Instant,
-}
-
-impl Lane {
-    fn capability(&self, capability: Capability) -> Option<DomainIndex> {
-        let [tools, structured, vision] = self.capabilities;
-        match capability {
-            Capability::Text => None,
-            Capability::Tools => Some(tools),
-            Capability::Structured => Some(structured),
-            Capability::Vision => Some(vision),
-        }
-    }
-
-    /// All of its domains, most general first.
-    fn domains(&self) -> impl Iterator<Item = DomainIndex> {
-        [self.endpoint, self.account, self.rate, self.target].into_iter().chain(self.capabilities)
-    }
-
-    /// The domains whose breakers a call with this capability crosses.
-    fn breakers(&self, capability: Capability) -> impl Iterator<Item = DomainIndex> {
-        [Some(self.endpoint), Some(self.target), self.capability(capability)].into_iter().flatten()
-    }
-}
 
 /// What is known of one target by its name; survives reloads.
 #[derive(Clone, Debug, Default)]
@@ -252,7 +208,9 @@ pub struct Fleet {
     domains: Vec<Domain>,
     by_name: BTreeMap<(DomainKind, String), DomainIndex>,
     lanes: Vec<Lane>,
-    wildcard_lanes: BTreeMap<(String, String), NamedLane>,
+    wildcard_lanes: BTreeMap<(String, String, Option<&'static str>), NamedLane>,
+    /// Those of other targets for each API of its own: as many as the configuration has targets, times a few.
+    endpoint_lanes: BTreeMap<(String, &'static str), LaneIndex>,
     /// Domains of forgotten lanes.
     free: Vec<DomainIndex>,
     targets: Vec<TargetState>,
@@ -355,7 +313,7 @@ impl Fleet {
         if !ticket.is_hasty() {
             return None;
         }
-        let (_, state) = self.lane_state(ticket.lane)?;
+        let (_, state) = self.lane_state(ticket.lane).filter(|(lane, _)| !lane.apart)?;
         let usual = |samples: &Samples| samples.median().filter(|_| samples.len() >= HURRY_FROM);
         let usual = match shape {
             Shape::Streamed | Shape::Buffered => usual(&state.first_tokens),

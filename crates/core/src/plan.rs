@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::domain::DomainIndex;
-use crate::fleet::{Bindings, Call, Fleet, LaneIndex};
-use crate::request::{ModelChoice, Request, Reroute};
+use crate::fleet::{Bindings, Call, Fleet, LaneIndex, Wanted};
+use crate::request::{ModelChoice, Request};
 use crate::rng::Rng;
 use crate::strategy;
 use crate::target::{Catalog, Model, Price, Target, TargetIndex};
@@ -57,6 +57,8 @@ pub enum Exclusion {
     Contract(&'static str),
     /// It does not speak the request's wire format.
     Dialect(&'static str),
+    /// Its provider does not have the API that the request is for.
+    Endpoint(&'static str),
     /// The prompt is far longer than its window, both in tokens.
     ContextWindow {
         /// The estimate.
@@ -72,9 +74,16 @@ pub enum Exclusion {
     PriceCeiling,
     /// It serves another model, and the route does not allow substitution.
     SubstitutionNotAllowed,
+    /// It serves another model, whose answers do not mix with the requested one's, and substitution is not written out.
+    SubstitutionNotWritten,
 }
 
 impl Exclusion {
+    /// Whether it would be another model's answer that is not wanted.
+    pub fn is_substitution(&self) -> bool {
+        matches!(self, Self::SubstitutionNotAllowed | Self::SubstitutionNotWritten)
+    }
+
     /// Whether the reason is data handling, which tags may be about: nothing compliant is left if all reasons are such.
     pub fn is_compliance(&self) -> bool {
         matches!(self, Self::Preference("data_collection" | "zdr" | "x-pointsman-tags"))
@@ -99,6 +108,7 @@ impl fmt::Display for Exclusion {
             Self::ContextWindow { estimate, window } => {
                 write!(f, "the prompt is about {estimate} tokens, its window {window}")
             }
+            Self::Endpoint(name) => write!(f, "its provider has no endpoint for {name}"),
             Self::Lacks(what) => write!(f, "the request needs {what}, which the model does not have"),
             Self::Preference(which) => write!(f, "the caller's preference `{which}` excludes it"),
             Self::PriceCeiling => {
@@ -107,6 +117,9 @@ impl fmt::Display for Exclusion {
             Self::SubstitutionNotAllowed => {
                 f.write_str("it serves another model, and substitution is not allowed")
             }
+            Self::SubstitutionNotWritten => f.write_str(
+                "it serves another model, whose vectors do not mix with the requested one's: only a route with `substitution: { allowed: true }` written out goes there",
+            ),
         }
     }
 }
@@ -173,7 +186,7 @@ impl Plan {
             self.excluded.push(Excluded { target: index, choice, why });
             return;
         }
-        if let Some(candidate) = candidate(choice, models, index, target, model, planner) {
+        if let Some(candidate) = candidate(choice, models, index, target, model, planner, request.endpoint) {
             self.candidates.push(candidate);
         }
     }
@@ -193,7 +206,7 @@ impl Plan {
             return;
         };
         let model = planner.catalog.models.get(&models.model);
-        self.candidates.extend(candidate(choice, models, index, target, model, planner));
+        self.candidates.extend(candidate(choice, models, index, target, model, planner, request.endpoint));
     }
 
     fn mark_alone(&mut self) {
@@ -228,10 +241,12 @@ fn candidate(
     target: &Target,
     model: Option<&Model>,
     planner: &mut Planner<'_>,
+    endpoint: Option<&'static str>,
 ) -> Option<Candidate> {
     let upstream_model =
         models.upstream.as_ref().or(target.upstream_model.as_ref()).unwrap_or(&models.model).clone();
-    let lane = planner.fleet.lane(planner.catalog, planner.bindings, index, &upstream_model, planner.now)?;
+    let wanted = Wanted { target: index, upstream_model: &upstream_model, endpoint };
+    let lane = planner.fleet.lane(planner.catalog, planner.bindings, &wanted, planner.now)?;
     Some(Candidate {
         target: index,
         lane,
@@ -245,10 +260,4 @@ fn candidate(
         reasons: model.and_then(|m| m.reasoning).unwrap_or(false),
         alone: false,
     })
-}
-
-pub(crate) fn may_substitute(request: &Request) -> bool {
-    request.governance.substitution.allowed
-        && request.reroute == Reroute::Fallback
-        && request.preferences.allow_fallbacks != Some(false)
 }

@@ -228,6 +228,8 @@ pub enum OnPolicy {
 pub struct SubstitutionPolicy {
     /// Whether at all.
     pub allowed: bool,
+    /// `allowed` was written out by the operator, and does not merely follow from a list of several models.
+    pub written: bool,
     /// A substitute may cost at most this multiple of the first model; an unknown price does not pass.
     pub price_ceiling: Option<f64>,
     /// How long to wait for the route's own model first.
@@ -238,7 +240,13 @@ pub struct SubstitutionPolicy {
 
 impl Default for SubstitutionPolicy {
     fn default() -> Self {
-        Self { allowed: false, price_ceiling: None, wait: Duration::ZERO, on_policy: OnPolicy::Stop }
+        Self {
+            allowed: false,
+            written: false,
+            price_ceiling: None,
+            wait: Duration::ZERO,
+            on_policy: OnPolicy::Stop,
+        }
     }
 }
 

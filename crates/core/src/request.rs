@@ -28,6 +28,9 @@ pub struct Needs {
     pub prompt_tokens: u64,
     /// Output tokens at most, where the request says so.
     pub max_output: Option<u64>,
+    /// What different models answer does not mix (vectors): another one answers only where that is written out, see
+    /// [`SubstitutionPolicy::written`](crate::policy::SubstitutionPolicy::written).
+    pub same_model: bool,
 }
 
 impl Needs {
@@ -137,6 +140,9 @@ pub struct Request {
     pub replay_safe: bool,
     /// The wire format that it came in, and that whoever answers must speak.
     pub dialect: &'static str,
+    /// The API that it is for (`embeddings`, …), which whoever answers must have; `None` for the dialect's own. Health
+    /// is kept apart by it.
+    pub endpoint: Option<&'static str>,
     /// The client's SDK says that this is a retry of its own.
     pub sdk_retry: bool,
     /// A hash that keeps a conversation on its target.
@@ -146,6 +152,15 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether another model may answer, as far as route and caller go.
+    pub fn may_substitute(&self) -> bool {
+        let policy = &self.governance.substitution;
+        policy.allowed
+            && (policy.written || !self.needs.same_model)
+            && self.reroute == Reroute::Fallback
+            && self.preferences.allow_fallbacks != Some(false)
+    }
+
     /// Prompt and output tokens, estimated.
     pub fn estimated_tokens(&self) -> u64 {
         self.needs.prompt_tokens.saturating_add(self.needs.max_output.unwrap_or(0))

@@ -110,6 +110,9 @@ pub struct Target {
     pub times: TimeOverrides,
     /// Needs a credential that the caller brings.
     pub caller_key: bool,
+    /// The APIs that it has beside that of its dialects (`embeddings`, …); `None` where nothing is known, and then none
+    /// is missed.
+    pub serves: Option<Vec<&'static str>>,
     /// The wire formats that it speaks; empty where nothing is known, and then none is excluded.
     pub dialects: Vec<String>,
     /// Its stream carries everything that a plain answer does, so that plain answers may be gathered from it.

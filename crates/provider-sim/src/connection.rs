@@ -363,6 +363,8 @@ fn framed(step: &Step) -> Bytes {
     };
     match step {
         Step::Raw(bytes) | Step::Head(bytes) => bytes.clone(),
+        // One without bytes would be the end of the body.
+        Step::Chunk(bytes) if bytes.is_empty() => Bytes::new(),
         Step::Chunk(bytes) => chunk(bytes, false).into(),
         Step::HalfChunk(bytes) => chunk(bytes, true).into(),
         Step::LastChunk(bytes) if bytes.is_empty() => Bytes::from_static(b"0\r\n\r\n"),

@@ -15,6 +15,7 @@ use crate::plan::{Plan, plan};
 use crate::request::{Ask, Carried, Form, Head, Received, header};
 use crate::responses;
 use crate::script::Script;
+use crate::services::Service;
 use crate::state::State;
 
 /// How the paths of Gemini's methods end.
@@ -85,14 +86,14 @@ fn form(path: &str, query: &str) -> Form {
     } else if path.ends_with("/responses") {
         Form::Responses
     } else {
-        Form::Chat
+        Service::of(path).map_or(Form::Chat, Form::Service)
     }
 }
 
 fn generates(path: &str, form: Form) -> bool {
     match form {
         Form::Chat => path.ends_with("/chat/completions"),
-        Form::Messages | Form::Responses | Form::Bedrock { .. } => true,
+        Form::Messages | Form::Responses | Form::Bedrock { .. } | Form::Service(_) => true,
         Form::Gemini(_) => path.ends_with(GENERATE) || path.ends_with(STREAM),
     }
 }
@@ -148,7 +149,7 @@ fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
 /// What the provider refuses of a request whatever the script.
 fn unacceptable(ask: &Ask, model: &str, name: &str) -> Option<Script> {
     match ask.form {
-        Form::Chat | Form::Messages => None,
+        Form::Chat | Form::Messages | Form::Service(_) => None,
         Form::Responses => {
             let wrong = responses::check(&ask.request, name).err()?;
             Some(json(wrong.status, &wrong.body()))

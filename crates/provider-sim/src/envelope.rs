@@ -14,7 +14,7 @@ use crate::script::{FixedReply, LineEnd, Script};
 /// fault; whatever else is sent as written.
 pub(crate) fn spell(form: Form, mut script: Script, voice: &Voice) -> Script {
     match form {
-        Form::Chat => {}
+        Form::Chat | Form::Service(_) => {}
         Form::Messages => script.reply = script.reply.map(|reply| anthropic_reply(&reply, voice)),
         Form::Responses => script.reply = script.reply.map(|reply| responses_reply(&reply)),
         Form::Gemini(carried) => {

@@ -48,6 +48,7 @@ mod plan;
 mod request;
 mod responses;
 mod script;
+mod services;
 mod sim;
 mod speech;
 mod sse;

@@ -108,7 +108,7 @@ impl Headers<'_> {
             headers.push(("content-type".to_owned(), content_type.to_owned()));
         }
         let request_id = match self.form {
-            Form::Chat | Form::Responses => Some("x-request-id"),
+            Form::Chat | Form::Responses | Form::Service(_) => Some("x-request-id"),
             Form::Messages => Some("request-id"),
             Form::Gemini(_) => None,
             Form::Bedrock { .. } => Some("x-amzn-requestid"),

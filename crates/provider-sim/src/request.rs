@@ -6,6 +6,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use crate::services::Service;
+
 /// Request line and headers together, in bytes.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 /// Request body, in bytes.
@@ -161,6 +163,8 @@ pub(crate) enum Form {
         /// Whether it is ConverseStream.
         stream: bool,
     },
+    /// No conversation; its errors are those of Chat Completions.
+    Service(Service),
 }
 
 /// How an answer of Gemini is carried; the path and the query say it.
@@ -183,7 +187,7 @@ pub(crate) struct Ask {
     pub(crate) include_usage: bool,
     /// An estimate from the length of the messages, the same for the same body.
     pub(crate) prompt_tokens: u64,
-    /// The whole request, where it is checked: in Responses, Gemini and Bedrock; else `null`.
+    /// The whole request, where it is checked or an answer depends on it; in Chat Completions and Messages `null`.
     pub(crate) request: Value,
 }
 
@@ -211,6 +215,7 @@ impl Ask {
         let (said, stream, checked) = match form {
             Form::Chat | Form::Messages => (body.messages, body.stream.as_bool(), false),
             Form::Responses => (body.input, body.stream.as_bool(), true),
+            Form::Service(_) => (None, body.stream.as_bool(), true),
             Form::Gemini(carried) => (body.contents, Some(carried != Carried::Whole), true),
             Form::Bedrock { stream } => (body.messages, Some(stream), true),
         };

@@ -10,6 +10,7 @@ use crate::message::Message;
 use crate::request::{Ask, Form};
 use crate::responses::Response;
 use crate::script::Script;
+use crate::services::Served;
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,7 @@ pub(crate) enum Speech {
     Responses(Response),
     Gemini(Generated),
     Bedrock(Conversed),
+    Service(Served),
 }
 
 impl Speech {
@@ -84,6 +86,7 @@ impl Speech {
             Form::Responses => Self::Responses(Response::new(script, ask, voice)),
             Form::Gemini(carried) => Self::Gemini(Generated::new(script, ask, voice, carried)),
             Form::Bedrock { .. } => Self::Bedrock(Conversed::new(script, ask, voice)),
+            Form::Service(service) => Self::Service(Served::new(service, script, ask, voice)),
         }
     }
 
@@ -95,6 +98,7 @@ impl Speech {
             Self::Responses(response) => response.outputs(),
             Self::Gemini(generated) => generated.outputs(),
             Self::Bedrock(conversed) => conversed.outputs(),
+            Self::Service(served) => served.outputs(),
         }
     }
 
@@ -109,6 +113,7 @@ impl Speech {
             Self::Responses(response) => response.opening(),
             Self::Gemini(_) => Vec::new(),
             Self::Bedrock(conversed) => conversed.opening(),
+            Self::Service(served) => served.opening(),
         }
     }
 
@@ -120,6 +125,7 @@ impl Speech {
             Self::Responses(response) => response.output(index),
             Self::Gemini(generated) => generated.output(index),
             Self::Bedrock(conversed) => conversed.output(index),
+            Self::Service(served) => served.output(index),
         }
     }
 
@@ -132,6 +138,7 @@ impl Speech {
             Self::Responses(response) => response.finish(),
             Self::Gemini(_) => Vec::new(),
             Self::Bedrock(conversed) => conversed.finish(),
+            Self::Service(served) => served.finish(),
         }
     }
 
@@ -140,6 +147,7 @@ impl Speech {
         let usage = match self {
             Self::Chat(spoken) => spoken.usage_chunk().map(Event::plain),
             Self::Messages(_) | Self::Responses(_) | Self::Gemini(_) | Self::Bedrock(_) => None,
+            Self::Service(served) => return served.end(done),
         };
         usage.into_iter().chain(done.then(|| self.done())).collect()
     }
@@ -152,6 +160,7 @@ impl Speech {
             Self::Responses(response) => response.done(),
             Self::Gemini(generated) => generated.done(),
             Self::Bedrock(conversed) => conversed.done(),
+            Self::Service(served) => served.done(),
         }
     }
 
@@ -163,6 +172,7 @@ impl Speech {
             Self::Responses(response) => response.whole(),
             Self::Gemini(generated) => generated.whole(),
             Self::Bedrock(conversed) => conversed.whole(),
+            Self::Service(served) => served.whole(),
         }
     }
 
@@ -174,7 +184,7 @@ impl Speech {
             // The error is the end.
             Self::Gemini(generated) => return vec![generated.failure(error, after)],
             Self::Bedrock(conversed) => return vec![conversed.failure(error)],
-            Self::Chat(_) => Event::plain(envelope::in_general(error).to_string()),
+            Self::Chat(_) | Self::Service(_) => Event::plain(envelope::in_general(error).to_string()),
             Self::Messages(_) => {
                 Event { name: Some("error"), ..Event::plain(envelope::event(error).to_string()) }
             }
@@ -185,7 +195,7 @@ impl Speech {
     /// The error as the body of an answer that is not streamed.
     pub(crate) fn failed_whole(&self, error: &Value) -> String {
         match self {
-            Self::Chat(_) => envelope::in_general(error).to_string(),
+            Self::Chat(_) | Self::Service(_) => envelope::in_general(error).to_string(),
             Self::Messages(_) => envelope::event(error).to_string(),
             Self::Responses(response) => response.failed_whole(error),
             Self::Gemini(generated) => generated.failed_whole(error),
@@ -200,7 +210,7 @@ impl Speech {
             (Self::Gemini(generated), _) => generated.heartbeat().map_or(Beat::Comment, Beat::Event),
             (Self::Messages(_), Some(_)) => Beat::Event(Event::typed("ping", &json!({}))),
             (Self::Responses(response), Some(outputs)) => Beat::Event(response.keepalive(outputs)),
-            (Self::Chat(_), _) | (_, None) => Beat::Comment,
+            (Self::Chat(_) | Self::Service(_), _) | (_, None) => Beat::Comment,
         }
     }
 
@@ -209,7 +219,9 @@ impl Speech {
         match self {
             Self::Gemini(generated) => generated.stream_type(),
             Self::Bedrock(_) => "application/vnd.amazon.eventstream",
-            Self::Chat(_) | Self::Messages(_) | Self::Responses(_) => "text/event-stream; charset=utf-8",
+            Self::Chat(_) | Self::Messages(_) | Self::Responses(_) | Self::Service(_) => {
+                "text/event-stream; charset=utf-8"
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use pointsman_upstream::{
 };
 use pointsman_wire::chat::BadCompletion;
 use pointsman_wire::classify::{Classified, classify, classify_error};
-use pointsman_wire::dialect::{Dialect, StreamTap, check_answer};
+use pointsman_wire::dialect::Dialect;
 use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
 use pointsman_wire::guidance::rate_headroom;
 use pointsman_wire::passthrough::{Edits, ProviderField};
@@ -115,7 +115,7 @@ async fn call(
         Way::Plain => pin!(plain(exchange, attempt, response, started)).await?,
         Way::Gather | Way::Stream => {
             let envelope = &exchange.inbound.envelope;
-            let tap = StreamTap::new(spoken).with_named_tool(envelope.needs().named_tool);
+            let tap = envelope.endpoint().tap(spoken).with_named_tool(envelope.needs().named_tool);
             let reading = Reading::new(tap, attempt, response, started);
             pin!(reading::until_released(exchange, attempt, reading, way)).await?
         }
@@ -147,16 +147,17 @@ fn prepare(
 ) -> Result<Request, AttemptFailure> {
     let streams = way != Way::Plain;
     let provider = upstream.provider;
+    let endpoint = exchange.inbound.envelope.endpoint();
     let edits = Edits {
         model: &attempt.upstream_model,
         stream: Some(streams),
         // Usage is always asked for: the ledger wants it whether the client does or not.
-        include_usage: (streams && provider.stream_usage).then_some(true),
+        include_usage: (streams && provider.stream_usage && endpoint.takes_stream_options()).then_some(true),
         strip_models: !provider.takes_preferences,
         provider: if provider.takes_preferences { ProviderField::Keep } else { ProviderField::Strip },
         max_tokens_name: provider.max_tokens_name,
     };
-    let path = upstream.path(spoken, &attempt.upstream_model);
+    let path = upstream.path(endpoint, spoken, &attempt.upstream_model);
     Ok(Request {
         origin: upstream.origin.clone(),
         method: Method::POST,
@@ -353,7 +354,8 @@ pub(crate) fn answered(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<AttemptEnd, AttemptFailure> {
-    let facts = check_answer(exchange.spoken(), &body).map_err(|bad| match bad {
+    let endpoint = exchange.inbound.envelope.endpoint();
+    let facts = endpoint.check_answer(exchange.spoken(), &body).map_err(|bad| match bad {
         BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
         bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
     })?;

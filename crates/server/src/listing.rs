@@ -2,6 +2,7 @@
 
 use http::{Response, StatusCode};
 use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
 use serde_json::{Value, json};
 
 use crate::answer::{ClientBody, json as json_response};
@@ -26,14 +27,17 @@ pub(crate) fn health(app: &App, path: &str) -> Option<Response<ClientBody>> {
 /// A path without the prefixes under which base URLs that people already use mount the API.
 pub(crate) fn bare(path: &str) -> &str {
     let prefixes = ["/openai/v1", "/anthropic/v1", "/v1"];
-    prefixes.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path)
+    let below = prefixes.iter().find_map(|prefix| path.strip_prefix(prefix));
+    // `/v1beta` is another version.
+    below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path)
 }
 
 /// The dialect that a client expects its errors in, also where nothing is there.
 pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
     let bare = bare(path);
     // The header only tells where the path does not.
-    let header = || !bare.starts_with("/chat/") && headers.contains_key(&names::ANTHROPIC_VERSION);
+    let openais = bare.starts_with("/chat/") || Endpoint::of_path(bare).is_some();
+    let header = || !openais && headers.contains_key(&names::ANTHROPIC_VERSION);
     if bare.starts_with("/messages") || header() { Dialect::Messages } else { Dialect::Chat }
 }
 

@@ -20,6 +20,7 @@ use pointsman_core::controller::{Command, Event, Stop};
 use pointsman_core::request::{Resolved, resolve};
 use pointsman_core::rng::stable_hash;
 use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::envelope::{Envelope, Limits};
 use serde_json::json;
 use tokio::time::timeout;
@@ -100,20 +101,24 @@ async fn route(
     let snapshot = app.snapshot.load_full();
     let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
     let bare = listing::bare(path);
-    match (request.method(), bare) {
-        (&Method::POST, "/chat/completions") => {
+    let asked = match bare {
+        "/chat/completions" => Some((Endpoint::Generation, Dialect::Chat)),
+        "/messages" => Some((Endpoint::Generation, Dialect::Messages)),
+        other => Endpoint::of_path(other).map(|endpoint| (endpoint, Dialect::Chat)),
+    };
+    match (request.method(), asked, bare) {
+        (&Method::POST, Some(asked), _) => {
             // Boxed: what is large must not be moved on the way out, nor be kept by an idle connection.
-            Box::pin(generate(Dialect::Chat, Door { app, worker, snapshot, caller }, request, id)).await
+            Box::pin(generate(asked, Door { app, worker, snapshot, caller }, request, id)).await
         }
-        (&Method::POST, "/messages") => {
-            Box::pin(generate(Dialect::Messages, Door { app, worker, snapshot, caller }, request, id)).await
-        }
-        (_, "/chat/completions" | "/messages") => Err(ApiError::wrong_method(path, "POST")),
-        (&Method::GET | &Method::HEAD, models) if models == "/models" || models.starts_with("/models/") => {
+        (_, Some(_), _) => Err(ApiError::wrong_method(path, "POST")),
+        (&Method::GET | &Method::HEAD, None, models)
+            if models == "/models" || models.starts_with("/models/") =>
+        {
             let dialect = listing::dialect_of(path, request.headers());
             listing::models(&snapshot, &caller, dialect, models)
         }
-        (method, _) => Err(ApiError::unknown_path(method, path)),
+        (method, None, _) => Err(ApiError::unknown_path(method, path)),
     }
 }
 
@@ -125,9 +130,9 @@ struct Door<'a> {
     caller: Caller,
 }
 
-/// `POST /v1/chat/completions` and `POST /v1/messages`.
+/// `POST /v1/chat/completions`, `POST /v1/messages`, and every other endpoint.
 async fn generate(
-    dialect: Dialect,
+    (endpoint, dialect): (Endpoint, Dialect),
     Door { app, worker, snapshot, caller }: Door<'_>,
     request: Request<Incoming>,
     id: &str,
@@ -146,7 +151,7 @@ async fn generate(
     let mut claim = app.admission.claim();
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
     let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-    let envelope = Envelope::read_as(dialect, &body, &limits).map_err(|e| intake::refusal(&e))?;
+    let envelope = Envelope::read_for(endpoint, dialect, &body, &limits).map_err(|e| intake::refusal(&e))?;
     let caller_keys = caller_keys(&parts.headers)?;
     let asked = Asked { caller: &caller, envelope: &envelope, headers: &parts.headers };
     let providers = caller_keys.keys().cloned().collect();

@@ -9,6 +9,7 @@ use pointsman_core::request::{
     ModelChoice, Needs, Preferences, Request, Reroute, Resolved, Shape, resolve_model,
 };
 use pointsman_core::target::{Catalog, Governance, Price, StructuredOutput};
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::envelope::{DataCollection, Envelope, Sort, Structured};
 
 use crate::auth::CALLER_KEY_PREFIX;
@@ -42,6 +43,7 @@ pub(crate) fn request(
         reroute: reroute(headers)?,
         replay_safe: replay_safe(headers)?,
         dialect: envelope.dialect().name(),
+        endpoint: envelope.endpoint().name(),
         sdk_retry: sdk_retry(headers),
         affinity: envelope.affinity().map(|key| stable_hash(key.as_bytes())),
         governance,
@@ -148,6 +150,8 @@ fn shape(governance: &Governance, envelope: &Envelope) -> Shape {
         GatherPolicy::Off => false,
         GatherPolicy::Auto => governance.profile == Profile::Interactive,
     };
+    // Only conversations are gathered.
+    let gather = gather && envelope.endpoint() == Endpoint::Generation;
     match (envelope.stream(), governance.stream.buffer, gather) {
         (true, true, _) => Shape::Buffered,
         (true, false, _) => Shape::Streamed,
@@ -172,6 +176,7 @@ fn needs(envelope: &Envelope) -> Needs {
         prefill: from.prefill,
         prompt_tokens: envelope.estimated_prompt_tokens(),
         max_output: envelope.max_output_tokens(),
+        same_model: envelope.endpoint().needs_one_model(),
     }
 }
 

@@ -9,7 +9,7 @@ use pointsman_core::request::Shape;
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
 use pointsman_wire::chat::{BadCompletion, GatherError};
-use pointsman_wire::dialect::{ChunkKind, Gather, StreamTap, check_answer};
+use pointsman_wire::dialect::{ChunkKind, Gather, StreamTap};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
@@ -238,7 +238,8 @@ fn not_streamed(
     if way == Way::Gather {
         return attempt::answered(exchange, attempt, reading.headers, body);
     }
-    Err(match check_answer(reading.tap.dialect(), &body) {
+    let endpoint = exchange.inbound.envelope.endpoint();
+    Err(match endpoint.check_answer(reading.tap.dialect(), &body) {
         Err(BadCompletion::ErrorObject(error)) => in_band(exchange, attempt.target, &error, Phase::Headers),
         _ => verdict::bad_response(NOT_STREAMED, Phase::Headers, false),
     })

@@ -16,6 +16,7 @@ pub(crate) fn settle(exchange: &Exchange) {
     tracing::info!(
         request_id = entry.id,
         key = entry.key,
+        endpoint = entry.endpoint,
         requested = entry.requested,
         terminal = entry.terminal,
         status = entry.status,
@@ -40,6 +41,7 @@ fn entry(exchange: &Exchange) -> RequestEntry {
         at_unix_ms: exchange.inbound.at_unix_ms,
         key: exchange.inbound.caller.key_name().map(str::to_owned),
         dialect: exchange.inbound.envelope.dialect().name(),
+        endpoint: exchange.inbound.envelope.endpoint().name(),
         requested: exchange.inbound.envelope.model().to_owned(),
         route: exchange.inbound.route.clone(),
         stream: exchange.inbound.envelope.stream(),

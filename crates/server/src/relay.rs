@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use pointsman_core::controller::{Command, Failed, Limit};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_wire::dialect::{ChunkKind, Dialect};
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::sse::SseEvent;
 use pointsman_wire::translate::StreamTranslator;
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
@@ -149,13 +150,14 @@ impl Relay {
     }
 
     fn write_held(&self, held: &[SseEvent], mut disclosure: Option<&str>, out: &mut BytesMut) {
-        let dialect = self.dialect();
+        let (endpoint, dialect) = (self.endpoint(), self.dialect());
         for event in held {
             let disclosed = disclosure.and_then(|pointsman| dialect.disclosed(&event.data, pointsman));
             if disclosed.is_some() {
                 disclosure = None;
             }
-            dialect.write_event(out, event.event.as_deref(), disclosed.as_ref().unwrap_or(&event.data));
+            let data = disclosed.as_ref().unwrap_or(&event.data);
+            endpoint.write_event(dialect, out, event.event.as_deref(), data);
         }
     }
 
@@ -277,7 +279,7 @@ impl Relay {
             _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
             _ => {
                 let data = facts.amended.as_ref().unwrap_or(&event.data);
-                dialect.write_event(out, event.event.as_deref(), data);
+                self.endpoint().write_event(dialect, out, event.event.as_deref(), data);
             }
         }
     }
@@ -292,6 +294,11 @@ impl Relay {
     fn ends_with_data(&self, event: &SseEvent) -> bool {
         let data = event.data.trim_ascii().starts_with(b"{");
         self.translator.is_none() && self.dialect() == Dialect::Messages && data
+    }
+
+    /// What the client asked for.
+    fn endpoint(&self) -> Endpoint {
+        self.exchange.inbound.envelope.endpoint()
     }
 
     /// The client's dialect.
@@ -326,7 +333,7 @@ impl Relay {
     fn finish(&mut self) {
         match &mut self.translator {
             Some(translator) => translator.end(&mut self.end),
-            None => self.end.extend_from_slice(self.dialect().end_event()),
+            None => self.end.extend_from_slice(self.endpoint().end_event(self.dialect())),
         }
         self.finished();
     }

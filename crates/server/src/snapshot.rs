@@ -10,6 +10,7 @@ use pointsman_core::fleet::{Bindings, Fleet};
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{HttpVersion, Origin};
 use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::provider::{self, Provider};
 use secrecy::ExposeSecret;
 
@@ -39,8 +40,8 @@ pub(crate) struct Upstream {
 /// The path of a call, which at Azure names the deployment.
 #[derive(Debug)]
 pub(crate) enum Path {
-    /// One for each dialect that the provider speaks.
-    Fixed(Vec<(Dialect, String)>),
+    /// One for each dialect that the provider speaks, and for each other endpoint that it has.
+    Fixed(Vec<(Dialect, String)>, Vec<(Endpoint, String)>),
     Azure {
         base_url: String,
         api_version: String,
@@ -73,7 +74,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`SnapshotError`] if a target's address or credential cannot be used in HTTP.
-    pub fn build(config: Config, fleet: &mut Fleet) -> Result<Self, SnapshotError> {
+    pub fn build(mut config: Config, fleet: &mut Fleet) -> Result<Self, SnapshotError> {
+        for target in &mut config.catalog.targets {
+            let endpoints = provider::provider(&target.provider).and_then(|provider| provider.endpoints);
+            target.serves = endpoints.map(|all| all.iter().filter_map(|endpoint| endpoint.name()).collect());
+        }
         let targets = config.catalog.targets.iter().zip(&config.upstreams);
         let upstreams = targets
             .map(|(target, upstream)| {
@@ -109,7 +114,10 @@ impl Upstream {
             None => {
                 let spoken = Dialect::ALL.into_iter().filter(|d| provider.speaks(*d));
                 let paths = spoken.map(|d| Ok((d, path_of(provider, d, &from.base_url, model, None)?)));
-                Path::Fixed(paths.collect::<Result<_, String>>()?)
+                let paths = paths.collect::<Result<_, String>>()?;
+                let others = Endpoint::OTHERS.into_iter().filter(|e| provider.has(*e));
+                let others = others.map(|e| Ok((e, path_to(provider, e, &from.base_url, model, None)?)));
+                Path::Fixed(paths, others.collect::<Result<_, String>>()?)
             }
         };
         let auth = match &from.credential {
@@ -139,12 +147,20 @@ impl Upstream {
         matches!(self.auth, Auth::Caller)
     }
 
-    /// The path and query of a call in this dialect for this upstream model.
-    pub(crate) fn path(&self, dialect: Dialect, upstream_model: &str) -> Option<String> {
-        match &self.path {
-            Path::Fixed(paths) => paths.iter().find(|(d, _)| *d == dialect).map(|(_, path)| path.clone()),
-            Path::Azure { base_url, api_version } => {
+    /// The path and query of a call to this endpoint, if it is a conversation in this dialect, for this upstream model.
+    pub(crate) fn path(&self, endpoint: Endpoint, dialect: Dialect, upstream_model: &str) -> Option<String> {
+        match (&self.path, endpoint) {
+            (Path::Fixed(paths, _), Endpoint::Generation) => {
+                paths.iter().find(|(d, _)| *d == dialect).map(|(_, path)| path.clone())
+            }
+            (Path::Fixed(_, others), _) => {
+                others.iter().find(|(e, _)| *e == endpoint).map(|(_, path)| path.clone())
+            }
+            (Path::Azure { base_url, api_version }, Endpoint::Generation) => {
                 path_of(self.provider, dialect, base_url, upstream_model, Some(api_version)).ok()
+            }
+            (Path::Azure { base_url, api_version }, _) => {
+                path_to(self.provider, endpoint, base_url, upstream_model, Some(api_version)).ok()
             }
         }
     }
@@ -167,6 +183,21 @@ fn path_of(
 ) -> Result<String, String> {
     let url =
         provider.url(dialect, Some(base_url), upstream_model, api_version).map_err(|e| e.to_string())?;
+    path_in(url, base_url)
+}
+
+fn path_to(
+    provider: &Provider,
+    endpoint: Endpoint,
+    base_url: &str,
+    upstream_model: &str,
+    api_version: Option<&str>,
+) -> Result<String, String> {
+    let url = provider.endpoint_url(endpoint, Some(base_url), upstream_model, api_version);
+    path_in(url.map_err(|e| e.to_string())?, base_url)
+}
+
+fn path_in(url: String, base_url: &str) -> Result<String, String> {
     let uri = http::Uri::try_from(url).map_err(|_| format!("'{base_url}' is not a usable URL"))?;
     let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     Ok(path.to_owned())

@@ -5,6 +5,7 @@ use pointsman_core::controller::{Attempt, Failed};
 use pointsman_core::kind::{FailureKind, Phase};
 use pointsman_core::policy::OnLoss;
 use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::error::UpstreamError;
 use pointsman_wire::ir::{Loss, Losses};
 use pointsman_wire::passthrough::{Edits, render};
@@ -43,6 +44,10 @@ impl Translation {
 /// The dialect in which a target is spoken to: the client's own wherever it can be.
 pub(crate) fn spoken(exchange: &Exchange, attempt: &Attempt) -> Dialect {
     let asked = exchange.inbound.envelope.dialect();
+    // Only conversations are held in dialects.
+    if exchange.inbound.envelope.endpoint() != Endpoint::Generation {
+        return asked;
+    }
     let target = exchange.snapshot.config.catalog.target(attempt.target);
     let speaks = |dialect: Dialect| {
         target.is_none_or(|t| t.dialects.is_empty() || t.dialects.iter().any(|d| d == dialect.name()))

@@ -18,6 +18,8 @@ pub struct RequestEntry {
     pub key: Option<String>,
     /// The client's wire format.
     pub dialect: &'static str,
+    /// The endpoint (`embeddings`, …) where it was not a conversation.
+    pub endpoint: Option<&'static str>,
     /// What the client asked for.
     pub requested: String,
     /// The route as `name@version`, where it was one.

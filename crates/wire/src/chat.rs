@@ -13,6 +13,7 @@ mod usage;
 use bytes::{BufMut, Bytes, BytesMut};
 
 pub use crate::dialect::{ChunkFacts, ChunkKind};
+pub(crate) use completion::check_texts;
 pub use completion::{BadCompletion, CompletionFacts, check_completion};
 pub(crate) use events::{EventReader, EventWriter, call_id};
 pub use gather::{Gather, GatherError};

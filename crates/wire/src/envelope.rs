@@ -18,6 +18,7 @@ pub use error::EnvelopeError;
 pub use preferences::{DataCollection, MaxPrice, Preferences, Sort};
 
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 use crate::json::Span;
 pub(crate) use fields::Field;
 
@@ -129,6 +130,7 @@ pub(crate) struct StreamOptions {
 /// What was read of one request. Holds offsets into the body, not the body.
 #[derive(Debug, Clone)]
 pub struct Envelope {
+    endpoint: Endpoint,
     dialect: Dialect,
     pub(crate) members: Vec<Member>,
     pub(crate) member_count: usize,
@@ -160,7 +162,28 @@ impl Envelope {
     /// # Errors
     /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
     pub fn read_as(dialect: Dialect, body: &[u8], limits: &Limits) -> Result<Self, EnvelopeError> {
-        read::read(dialect, body, limits)
+        read::read(Endpoint::Generation, dialect, body, limits)
+    }
+
+    /// Reads the envelope of a request for this endpoint. The dialect is that of a conversation; other endpoints are
+    /// [`Dialect::Chat`].
+    ///
+    /// # Errors
+    /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
+    pub fn read_for(
+        endpoint: Endpoint,
+        dialect: Dialect,
+        body: &[u8],
+        limits: &Limits,
+    ) -> Result<Self, EnvelopeError> {
+        let dialect = if endpoint == Endpoint::Generation { dialect } else { Dialect::Chat };
+        read::read(endpoint, dialect, body, limits)
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        self.endpoint
     }
 
     /// The dialect that it was read in.
@@ -207,7 +230,8 @@ impl Envelope {
     }
 
     /// An estimate of the prompt's tokens: a quarter of the bytes of `messages`, `system`, `tools` and
-    /// `functions` as they stand in the body, and 800 for each image, audio, video or file part, whose own bytes do not count.
+    /// `functions` as they stand in the body, and 800 for each image, audio, video or file part, whose own bytes do not count;
+    /// of `input`, `prompt`, `query` and `documents` where no conversation is asked for.
     #[must_use]
     pub fn estimated_prompt_tokens(&self) -> u64 {
         self.estimated_prompt_tokens

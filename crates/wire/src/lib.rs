@@ -8,6 +8,7 @@
 //! - [`passthrough`]: a client's own bytes, changed only where a target needs it.
 //! - [`dialect`]: what differs between the dialects, selected by one value.
 //! - [`chat`]: the Chat Completions dialect: the tap over a stream, gathering, checking a plain answer.
+//! - [`endpoint`]: what is asked for beside conversations: embeddings, images and others.
 //! - [`messages`]: the same for the Messages dialect.
 //! - [`grammar`]: what a Messages stream must look like to a client.
 //! - [`translate`]: a request, an answer, a stream in another dialect than the client's.
@@ -21,6 +22,7 @@ pub mod chat;
 pub mod classify;
 mod counts;
 pub mod dialect;
+pub mod endpoint;
 pub mod envelope;
 pub mod error;
 pub mod grammar;

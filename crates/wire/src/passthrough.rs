@@ -6,6 +6,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 use crate::envelope::{Envelope, Field};
 use crate::json::Span;
 use crate::messages;
@@ -86,7 +87,10 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
     plan.provider(edits);
     if envelope.dialect() == Dialect::Chat {
         plan.stream_options(edits);
-        plan.max_tokens(edits);
+        // Completions have one name for it, and others no such limit.
+        if envelope.endpoint() == Endpoint::Generation {
+            plan.max_tokens(edits);
+        }
     }
     let sent = plan.apply(body);
     match envelope.dialect() {
@@ -104,7 +108,8 @@ struct Plan<'e> {
 
 impl Plan<'_> {
     fn model(&mut self, model: &str) {
-        if model != self.envelope.model() {
+        let named = self.envelope.member(Field::Model).is_some();
+        if model != self.envelope.model() || !named {
             self.set(Field::Model, &json_string(model));
         }
     }
@@ -213,7 +218,8 @@ impl Plan<'_> {
         let mut kept = self.envelope.member_count;
         while let Some(last) = members.pop_if(|member| member.index + 1 == kept) {
             kept = last.index;
-            // `model` is required and never removed, so that something stands before the comma.
+            // `model`, or what it may be left out with, is required and never removed, so that something stands before
+            // the comma.
             self.replaced.push((last.whole.start.saturating_sub(1)..last.whole.end, String::new()));
         }
         for member in members {

@@ -6,6 +6,7 @@ mod tests;
 
 use crate::classify::Table;
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 use crate::passthrough::MaxTokensName;
 use rows::PROVIDERS;
 
@@ -83,6 +84,8 @@ pub struct Provider {
     pub table: Table,
     /// The dialects that it speaks.
     pub dialects: &'static [Dialect],
+    /// The endpoints that it has beside conversations; `None` where nothing is known.
+    pub endpoints: Option<&'static [Endpoint]>,
     /// Headers that it requires, with what they are if the client sent none. Lower-case.
     pub required_headers: &'static [(&'static str, &'static str)],
 }
@@ -104,6 +107,14 @@ pub enum UrlError {
         /// The dialect's name.
         dialect: &'static str,
     },
+    /// The provider does not have the endpoint.
+    #[error("the provider '{provider}' has no endpoint for {endpoint}")]
+    Endpoint {
+        /// The provider's name.
+        provider: &'static str,
+        /// The endpoint's name.
+        endpoint: &'static str,
+    },
 }
 
 /// The provider of this name.
@@ -123,6 +134,12 @@ impl Provider {
     #[must_use]
     pub fn speaks(&self, dialect: Dialect) -> bool {
         self.dialects.contains(&dialect)
+    }
+
+    /// Whether it has this endpoint, as far as is known; conversations it has in the dialects that it speaks.
+    #[must_use]
+    pub fn has(&self, endpoint: Endpoint) -> bool {
+        endpoint == Endpoint::Generation || self.endpoints.is_none_or(|has| has.contains(&endpoint))
     }
 
     /// The public base URL, if the provider has one.
@@ -152,10 +169,36 @@ impl Provider {
         if !self.speaks(dialect) {
             return Err(UrlError::Dialect { provider: self.name, dialect: dialect.name() });
         }
+        self.url_to(dialect.path(), base_url, upstream_model, api_version)
+    }
+
+    /// The URL of a call to another endpoint than a conversation's; see [`Provider::url`].
+    ///
+    /// # Errors
+    /// [`UrlError`].
+    pub fn endpoint_url(
+        &self,
+        endpoint: Endpoint,
+        base_url: Option<&str>,
+        upstream_model: &str,
+        api_version: Option<&str>,
+    ) -> Result<String, UrlError> {
+        let path = endpoint.path().filter(|_| self.has(endpoint));
+        let endpoint = endpoint.name().unwrap_or("conversations");
+        let path = path.ok_or(UrlError::Endpoint { provider: self.name, endpoint })?;
+        self.url_to(path, base_url, upstream_model, api_version)
+    }
+
+    fn url_to(
+        &self,
+        end: &str,
+        base_url: Option<&str>,
+        upstream_model: &str,
+        api_version: Option<&str>,
+    ) -> Result<String, UrlError> {
         let base =
             base_url.or_else(|| self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
         let base = without_endpoint(base.trim_end_matches('/'));
-        let end = dialect.path();
         Ok(match (base, self.url) {
             // The whole URL of an endpoint was given.
             (Base::Endpoint(root), _) => format!("{root}{end}"),

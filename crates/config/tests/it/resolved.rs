@@ -277,6 +277,7 @@ fn a_route_says_how_substitution_streams_and_health_behave() {
     let governance = &config.catalog.routes["support-agent"].governance;
     let substitution = SubstitutionPolicy {
         allowed: true,
+        written: true,
         price_ceiling: Some(2.0),
         wait: secs(1),
         on_policy: OnPolicy::Fallback,

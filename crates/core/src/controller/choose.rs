@@ -8,7 +8,7 @@ use alloc::collections::BTreeSet;
 
 use crate::domain::DomainKind;
 use crate::fleet::{Availability, Block, Fleet, LaneIndex};
-use crate::plan::{Exclusion, may_substitute};
+use crate::plan::Exclusion;
 use crate::queue::Claim;
 use crate::request::Shape;
 
@@ -54,7 +54,7 @@ impl Controller {
         if let Some(until) = self.wait_for_own_model(planner) {
             return self.wait(until, false, planner);
         }
-        if may_substitute(&self.request)
+        if self.request.may_substitute()
             && let Some(command) = self.try_in_order(|c| c.choice > 0, Rule::Fallback, planner)
         {
             return command;
@@ -393,8 +393,7 @@ impl Controller {
 
     fn no_candidate(&mut self, planner: &mut Planner<'_>) -> Command {
         let all = |which: fn(&Exclusion) -> bool| {
-            let mut own =
-                self.plan.excluded.iter().filter(|e| e.why != Exclusion::SubstitutionNotAllowed).peekable();
+            let mut own = self.plan.excluded.iter().filter(|e| !e.why.is_substitution()).peekable();
             own.peek().is_some() && own.all(|e| which(&e.why))
         };
         let cause = if all(Exclusion::is_compliance) {

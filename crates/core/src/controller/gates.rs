@@ -7,7 +7,6 @@ use super::{
 use crate::backoff::full_jitter;
 use crate::fleet::{Availability, Failure};
 use crate::kind::Onward;
-use crate::plan::may_substitute;
 use crate::policy::{OnPolicy, RetryOrder};
 use crate::request::Reroute;
 
@@ -229,7 +228,7 @@ impl Controller {
         match (self.request.reroute, equivalent) {
             (Reroute::None, _) | (Reroute::Failover, false) => false,
             (_, true) => true,
-            (Reroute::Fallback, false) => may_substitute(&self.request),
+            (Reroute::Fallback, false) => self.request.may_substitute(),
         }
     }
 

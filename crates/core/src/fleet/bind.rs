@@ -4,13 +4,21 @@ use alloc::format;
 
 use super::{
     BTreeMap, Catalog, Domain, DomainIndex, DomainKind, FORGOTTEN_AFTER, Fleet, Instant, LONGEST_MODEL, Lane,
-    LaneIndex, NamedLane, String, Target, TargetIndex, TargetState, Vec, WILDCARD_LANES,
+    LaneIndex, NamedLane, String, Target, TargetState, Vec, WILDCARD_LANES, Wanted,
 };
 
 /// The lanes of one catalog's targets. Keep it with the catalog that it was made from.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
     lanes: Vec<LaneIndex>,
+}
+
+/// Which of a target's lanes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Path<'a> {
+    /// What the model of a wildcard target adds to its name.
+    suffix: &'a str,
+    endpoint: Option<&'static str>,
 }
 
 impl Fleet {
@@ -20,36 +28,45 @@ impl Fleet {
         self.bound += 1;
         let lanes = catalog.targets.iter().map(|target| {
             let upstream = target.upstream_model.as_deref().or(target.model.as_deref()).unwrap_or("*");
-            self.make_lane(target, upstream, "", None)
+            self.make_lane(target, upstream, Path::default(), None)
         });
         let bindings = Bindings { lanes: lanes.collect() };
-        let wildcards = catalog.targets.iter().filter(|t| t.model.is_none()).map(Target::identity_key);
-        for key in wildcards {
-            let lanes =
-                self.wildcard_lanes.range((key.clone(), String::new())..).take_while(|((k, _), _)| *k == key);
-            for lane in lanes.map(|(_, named)| named.lane).collect::<Vec<_>>() {
+        for key in catalog.targets.iter().map(Target::identity_key) {
+            let of_models = self.wildcard_lanes.range((key.clone(), String::new(), None)..);
+            let of_models = of_models.take_while(|((k, ..), _)| *k == key).map(|(_, named)| named.lane);
+            let of_endpoints = self.endpoint_lanes.range((key.clone(), "")..);
+            let of_endpoints = of_endpoints.take_while(|((k, _), _)| *k == key).map(|(_, lane)| *lane);
+            for lane in of_models.chain(of_endpoints).collect::<Vec<_>>() {
                 self.keep_in_view(lane);
             }
         }
         bindings
     }
 
-    /// The lane of a target for this upstream model. Only a wildcard target has more than one; their number is bounded,
-    /// when none was idle for long enough to be forgotten, models beyond it share the target's own.
+    /// The lane of a target for this upstream model and API. One for an API of its own is made when it is first asked
+    /// for: what a target makes of it says nothing of others, and a model that is asked for what it is not made for is
+    /// not to be lost to those who ask for what it is.
+    ///
+    /// Only a wildcard target has one for each model; their number is bounded, when none was idle for long enough to be
+    /// forgotten, models beyond it share the target's own.
     pub fn lane(
         &mut self,
         catalog: &Catalog,
         bindings: &Bindings,
-        index: TargetIndex,
-        upstream_model: &str,
+        wanted: &Wanted<'_>,
         now: Instant,
     ) -> Option<LaneIndex> {
+        let Wanted { target: index, upstream_model, endpoint } = *wanted;
         let target = catalog.target(index)?;
         let own = *bindings.lanes.get(index.0)?;
-        if target.model.is_some() {
-            return Some(own);
+        match (&target.model, endpoint) {
+            (Some(_), None) => return Some(own),
+            (Some(_), Some(endpoint)) => {
+                return Some(self.endpoint_lane(target, upstream_model, endpoint, own));
+            }
+            (None, _) => {}
         }
-        let key = (target.identity_key(), String::from(upstream_model));
+        let key = (target.identity_key(), String::from(upstream_model), endpoint);
         if let Some(named) = self.wildcard_lanes.get_mut(&key) {
             named.used = now;
             return Some(named.lane);
@@ -63,9 +80,41 @@ impl Fleet {
         if full && freed.is_none() {
             return Some(own);
         }
-        let lane = self.make_lane(target, upstream_model, &format!("/{upstream_model}"), freed);
+        let path = Path { suffix: &format!("/{upstream_model}"), endpoint };
+        let lane = self.make_lane(target, upstream_model, path, freed);
+        self.inherit_isolation(own, lane);
         self.wildcard_lanes.insert(key, NamedLane { lane, used: now });
         Some(lane)
+    }
+
+    fn endpoint_lane(
+        &mut self,
+        target: &Target,
+        upstream_model: &str,
+        endpoint: &'static str,
+        own: LaneIndex,
+    ) -> LaneIndex {
+        let key = (target.identity_key(), endpoint);
+        if let Some(lane) = self.endpoint_lanes.get(&key) {
+            return *lane;
+        }
+        let path = Path { suffix: "", endpoint: Some(endpoint) };
+        let lane = self.make_lane(target, upstream_model, path, None);
+        self.inherit_isolation(own, lane);
+        self.endpoint_lanes.insert(key, lane);
+        lane
+    }
+
+    /// What an operator took out stays out also where it is asked for something new.
+    fn inherit_isolation(&mut self, from: LaneIndex, to: LaneIndex) {
+        let target_of = |lane: LaneIndex| self.lanes.get(lane.0).map(|lane| lane.target);
+        let (Some(from), Some(to)) = (target_of(from), target_of(to)) else { return };
+        let isolation = self.domains.get(from.0).and_then(|domain| domain.isolation);
+        if let Some(isolation) = isolation.filter(|isolation| isolation.cause.is_none())
+            && let Some(domain) = self.domains.get_mut(to.0)
+        {
+            domain.isolation = Some(isolation);
+        }
     }
 
     /// Frees the lane of the model that was asked for least recently, unless that is not long ago: nobody may fill the
@@ -96,11 +145,17 @@ impl Fleet {
         &mut self,
         target: &Target,
         upstream_model: &str,
-        suffix: &str,
+        path: Path<'_>,
         freed: Option<LaneIndex>,
     ) -> LaneIndex {
-        let name = format!("{}{suffix}", target.name);
-        let key = format!("{name}#{}", target.identity);
+        let Path { suffix, endpoint } = path;
+        let own = format!("{}{suffix}", target.name);
+        let (name, key) = match endpoint {
+            None => (own.clone(), format!("{own}#{}", target.identity)),
+            Some(endpoint) => {
+                (format!("{own} ({endpoint})"), format!("{own}#{}#{endpoint}", target.identity))
+            }
+        };
         let capability = |fleet: &mut Self, word: &str| {
             fleet.find_or_make(DomainKind::Capability, format!("{key}/{word}"), format!("{name}/{word}"))
         };
@@ -124,6 +179,7 @@ impl Fleet {
             state: self.find_or_make_state(target),
             wildcard: target.model.is_none(),
             any_model: target.model.is_none() && suffix.is_empty(),
+            apart: endpoint.is_some(),
         };
         // A reload that changes nothing about a target must not grow the table.
         let known = self.lanes.iter().position(|known| *known == lane);

@@ -82,10 +82,11 @@ enum Verdict {
 impl Fleet {
     /// Gives a ticket back with what its call says. `policy` is that of the route whose request it was.
     pub fn end(&mut self, ticket: Ticket, report: Report, policy: &HealthPolicy, now: Instant) {
-        if let Some((_, state)) = self.lane_state_mut(ticket.lane) {
+        if let Some((lane, state)) = self.lane_state_mut(ticket.lane) {
+            let apart = lane.apart;
             state.in_flight = state.in_flight.saturating_sub(1);
             settle_usage(&mut state.usage, &ticket, &report, now);
-            if matches!(report, Report::Succeeded { .. }) && !ticket.streamed {
+            if matches!(report, Report::Succeeded { .. }) && !ticket.streamed && !apart {
                 state.answers.push(now.since(ticket.begun));
             }
         }

@@ -1,6 +1,6 @@
 //! The filters that do not depend on health, each with its reason.
 
-use super::{Catalog, Exclusion, Model, Price, Request, Target, WINDOW_TOLERANCE, may_substitute};
+use super::{Catalog, Exclusion, Model, Price, Request, Target, WINDOW_TOLERANCE};
 use crate::request::{Needs, Preferences};
 use crate::target::Contract;
 
@@ -12,10 +12,9 @@ pub(super) fn exclusion(
     model: Option<&Model>,
     catalog: &Catalog,
 ) -> Option<Exclusion> {
-    (!speaks(request, target))
-        .then_some(Exclusion::Dialect(request.dialect))
+    unfit(request, target)
         .or_else(|| by_preference(&request.preferences, target, model))
-        .or_else(|| (choice > 0 && !may_substitute(request)).then_some(Exclusion::SubstitutionNotAllowed))
+        .or_else(|| (choice > 0 && !request.may_substitute()).then(|| not_a_substitute(request)))
         .or_else(|| {
             let missing = target.caller_key && !request.caller_keys.contains(&target.provider);
             missing.then_some(Exclusion::CallerKeyMissing)
@@ -23,7 +22,27 @@ pub(super) fn exclusion(
         .or_else(|| by_contract(&request.governance.requires, model))
         .or_else(|| by_needs(&request.needs, model, request.preferences.require_parameters))
         .or_else(|| by_price(request, choice, model, catalog))
-        .or_else(|| by_window(&request.needs, model))
+        .or_else(|| by_window(request, model))
+}
+
+/// Where it lies that a target cannot be asked at all. An API of its own has one form only, whatever else a target is
+/// asked in.
+fn unfit(request: &Request, target: &Target) -> Option<Exclusion> {
+    match request.endpoint {
+        None => (!speaks(request, target)).then_some(Exclusion::Dialect(request.dialect)),
+        Some(name) => {
+            let lacks = target.serves.as_ref().is_some_and(|serves| !serves.contains(&name));
+            lacks.then_some(Exclusion::Endpoint(name))
+        }
+    }
+}
+
+fn not_a_substitute(request: &Request) -> Exclusion {
+    let policy = &request.governance.substitution;
+    if policy.allowed && !policy.written && request.needs.same_model {
+        return Exclusion::SubstitutionNotWritten;
+    }
+    Exclusion::SubstitutionNotAllowed
 }
 
 /// Dialects between which requests and answers are translated.
@@ -134,7 +153,9 @@ fn by_price(request: &Request, choice: usize, model: Option<&Model>, catalog: &C
     (!within).then_some(Exclusion::PriceCeiling)
 }
 
-fn by_window(needs: &Needs, model: Option<&Model>) -> Option<Exclusion> {
+/// Only a conversation has to fit as a whole: the texts of other APIs are many, each with a window of its own.
+fn by_window(request: &Request, model: Option<&Model>) -> Option<Exclusion> {
+    let needs = Some(&request.needs).filter(|_| request.endpoint.is_none())?;
     let window = model.and_then(|m| m.context_window)?;
     let estimate = needs.prompt_tokens.saturating_add(needs.max_output.unwrap_or(0));
     (estimate as f64 > window as f64 * WINDOW_TOLERANCE)

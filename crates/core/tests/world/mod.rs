@@ -48,6 +48,7 @@ pub(crate) fn target(name: &str, model: Option<&str>) -> Target {
         times: Default::default(),
         caller_key: false,
         dialects: Vec::new(),
+        serves: None,
         stream_carries_everything: false,
     }
 }
@@ -122,6 +123,7 @@ impl World {
             reroute: Reroute::Fallback,
             replay_safe: true,
             dialect: "chat",
+            endpoint: None,
             sdk_retry: false,
             affinity: None,
             shape: Shape::Streamed,

@@ -105,7 +105,7 @@ async fn keys_models_and_paths_are_checked_as_a_provider_does() {
         ("api-key: sk-right", chat, r#"{"model":"other"}"#, 404, json!("model_not_found")),
         ("api-key: sk-right", chat, "{", 400, json!(null)),
         ("api-key: sk-right", chat, "{}", 400, json!(null)),
-        ("api-key: sk-right", "/v1/embeddings", body, 404, json!(null)),
+        ("api-key: sk-right", "/v1/fine_tuning/jobs", body, 404, json!(null)),
     ] {
         let seen = exchange(sim.addr(), &with(header, "POST", path, body)).await;
         assert_eq!((seen.status, &seen.json()["error"]["code"]), (status, &code), "{header} {path} {body}");

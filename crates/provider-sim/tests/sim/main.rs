@@ -17,6 +17,7 @@ mod raw;
 mod responses;
 mod responses_faults;
 mod responses_requests;
+mod services;
 
 use pointsman_provider_sim::{Script, Sim, SimConfig};
 

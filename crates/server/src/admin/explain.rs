@@ -14,6 +14,7 @@ use pointsman_core::plan::Planner;
 use pointsman_core::policy::Strategy;
 use pointsman_core::request::Request;
 use pointsman_core::time::Instant;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::envelope::{Envelope, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -88,13 +89,19 @@ pub struct ExplainError {
 
 impl From<Box<ApiError>> for ExplainError {
     fn from(error: Box<ApiError>) -> Self {
-        let error = AdminError::from(error);
+        AdminError::from(error).into()
+    }
+}
+
+impl From<AdminError> for ExplainError {
+    fn from(error: AdminError) -> Self {
         Self { status: error.status.as_u16(), code: error.code, message: error.message }
     }
 }
 
 impl App {
-    /// Explains a request; with the header `anthropic-version` it is one in the messages dialect. `route` is asked for instead of its `model`; `key` is the name of the
+    /// Explains a request; with the header `anthropic-version` it is one in the messages dialect. `endpoint` is the name
+    /// of another one than a conversation's (`embeddings`). `route` is asked for instead of its `model`; `key` is the name of the
     /// gateway key that it would come with; `headers` count as on the data plane.
     ///
     /// # Errors
@@ -102,15 +109,17 @@ impl App {
     pub fn explain(
         &self,
         request: &[u8],
+        endpoint: Option<&str>,
         route: Option<&str>,
         key: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Explanation, ExplainError> {
+        let endpoint = endpoint.map_or(Ok(Endpoint::Generation), named)?;
         let snapshot = self.snapshot.load_full();
         let body = asked_for(request, route, &snapshot)?;
         let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-        let envelope =
-            Envelope::read_as(dialect_of("", headers), &body, &limits).map_err(|e| intake::refusal(&e))?;
+        let envelope = Envelope::read_for(endpoint, dialect_of("", headers), &body, &limits)
+            .map_err(|e| intake::refusal(&e))?;
         let caller = caller(&snapshot, key)?;
         let providers = caller_keys(headers)?.into_keys().collect();
         let asked = Asked { caller: &caller, envelope: &envelope, headers };
@@ -148,7 +157,7 @@ impl App {
             requested: requested.to_owned(),
             resolved: Resolution { route, models },
             strategy: strategy_name(request.governance.strategy),
-            fallback: FallbackView { allowed: request.governance.substitution.allowed, switched_off },
+            fallback: FallbackView { allowed: request.may_substitute(), switched_off },
             targets,
             first,
             words: Vec::new(),
@@ -163,14 +172,20 @@ pub(super) fn strategy_name(strategy: Strategy) -> &'static str {
     Strategy::NAMES.iter().find(|(_, s)| *s == strategy).map_or("priority", |(name, _)| name)
 }
 
+fn named(name: &str) -> Result<Endpoint, ExplainError> {
+    Endpoint::named(name).ok_or_else(|| {
+        let names = Endpoint::OTHERS.into_iter().filter_map(Endpoint::name);
+        AdminError::unknown("endpoint", name, names).into()
+    })
+}
+
 fn caller(snapshot: &Snapshot, key: Option<&str>) -> Result<Caller, ExplainError> {
     let Some(name) = key else { return Ok(Caller::Anyone) };
     match snapshot.keys.values().find(|k| k.name == name) {
         Some(key) => Ok(Caller::Key(key.clone())),
         None => {
             let names = snapshot.config.keys.iter().map(|k| k.name.as_str());
-            let error = AdminError::unknown("key", name, names);
-            Err(ExplainError { status: error.status.as_u16(), code: error.code, message: error.message })
+            Err(AdminError::unknown("key", name, names).into())
         }
     }
 }
@@ -205,6 +220,7 @@ fn asked_for<'a>(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct How {
+    endpoint: Option<String>,
     route: Option<String>,
     key: Option<String>,
 }
@@ -225,7 +241,8 @@ pub(super) async fn explain(
     // Reading a large body takes a while, and connections of clients are accepted on this thread.
     let explained = tokio::task::spawn_blocking(move || {
         let _place = place;
-        admin.app.explain(&bytes, how.route.as_deref(), how.key.as_deref(), &headers)
+        let (endpoint, route, key) = (how.endpoint.as_deref(), how.route.as_deref(), how.key.as_deref());
+        admin.app.explain(&bytes, endpoint, route, key, &headers)
     });
     match explained.await {
         Ok(Ok(explanation)) => Ok(Json(explanation)),

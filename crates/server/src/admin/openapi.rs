@@ -31,7 +31,7 @@ pub(super) const ENDPOINTS: [Endpoint; 15] = [
         "post",
         "/admin/v1/explain",
         "What would be done with a Chat Completions request; nothing is sent or changed",
-        &["route", "key"],
+        &["endpoint", "route", "key"],
     ),
     (
         "get",

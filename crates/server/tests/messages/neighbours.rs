@@ -71,7 +71,8 @@ async fn a_messages_request_is_explained_as_one() {
         if dialect {
             headers.insert(VERSION.0, VERSION.1.parse().unwrap());
         }
-        let explained = world.gateway.app().explain(body.to_string().as_bytes(), None, None, &headers);
+        let body = body.to_string();
+        let explained = world.gateway.app().explain(body.as_bytes(), None, None, None, &headers);
         serde_json::to_value(explained.unwrap()).unwrap()
     };
     let explained = explain(message(true), true);

@@ -39,6 +39,9 @@ pub enum BadCompletion {
     /// No choice, or none with a message.
     #[error("the provider's answer has no choices")]
     NoChoices,
+    /// Not what the endpoint's answers hold: this list is not there, or empty.
+    #[error("the provider's answer has no {0}")]
+    Lacks(&'static str),
     /// No list of content blocks, in Messages.
     #[error("the provider's answer has no content")]
     NoContent,
@@ -63,6 +66,9 @@ struct Completion<'a> {
 struct Choice<'a> {
     #[serde(borrow)]
     message: Option<Message<'a>>,
+    /// In place of a message, in Completions.
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
     #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -90,6 +96,11 @@ struct Message<'a> {
 }
 
 impl Choice<'_> {
+    fn has_output(&self) -> bool {
+        self.text.is_some_and(|text| !is_falsy(text.get()))
+            || self.message.as_ref().is_some_and(Message::has_output)
+    }
+
     fn stops_after_tools(&self) -> bool {
         let calls = self.message.as_ref().and_then(|message| message.tool_calls);
         calls.is_some_and(|calls| !is_falsy(calls.get()))
@@ -120,6 +131,17 @@ impl Message<'_> {
 /// # Errors
 /// [`BadCompletion`] if it is no answer.
 pub fn check_completion(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+    check(body, |choice| choice.message.is_some())
+}
+
+/// The same for Completions, whose choices hold a text.
+pub(crate) fn check_texts(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+    check(body, |choice| choice.text.is_some_and(|text| text.get().starts_with('"')))
+}
+
+type IsAnswer = fn(&Choice<'_>) -> bool;
+
+fn check(body: &[u8], is_answer: IsAnswer) -> Result<CompletionFacts, BadCompletion> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
     match body.first() {
         None => return Err(BadCompletion::Empty),
@@ -130,20 +152,24 @@ pub fn check_completion(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
         }
     }
     match serde_json::from_slice(body) {
-        Ok(completion) => facts(&completion, body),
+        Ok(completion) => facts(&completion, body, is_answer),
         Err(_) => {
             let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
-            facts(&serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body)
+            facts(&serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body, is_answer)
         }
     }
 }
 
-fn facts(completion: &Completion<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+fn facts(
+    completion: &Completion<'_>,
+    body: &[u8],
+    is_answer: IsAnswer,
+) -> Result<CompletionFacts, BadCompletion> {
     let choices = completion.choices.as_deref().unwrap_or_default();
     if let Some(error) = error_of(completion, body) {
         return Err(BadCompletion::ErrorObject(error));
     }
-    if !choices.iter().any(|choice| choice.message.is_some()) {
+    if !choices.iter().any(is_answer) {
         return Err(BadCompletion::NoChoices);
     }
     let stops: Vec<bool> = choices.iter().map(Choice::stops_after_tools).collect();
@@ -154,7 +180,7 @@ fn facts(completion: &Completion<'_>, body: &[u8]) -> Result<CompletionFacts, Ba
         usage: completion.usage.and_then(|usage| Usage::parse(usage.get())),
         model: completion.model.and_then(word),
         finish_reasons: choices.iter().filter_map(|choice| choice.finish_reason.and_then(word)).collect(),
-        has_output: choices.iter().filter_map(|choice| choice.message.as_ref()).any(Message::has_output),
+        has_output: choices.iter().any(Choice::has_output),
         amended: amended.flatten(),
     })
 }

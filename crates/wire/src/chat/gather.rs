@@ -45,7 +45,7 @@ impl From<BadCompletion> for GatherError {
         match bad {
             BadCompletion::ErrorObject(error) => Self::Upstream(error),
             BadCompletion::NoChoices | BadCompletion::Empty => Self::NoChoices,
-            BadCompletion::NoContent => Self::NoMessage,
+            BadCompletion::NoContent | BadCompletion::Lacks(_) => Self::NoMessage,
             BadCompletion::Html | BadCompletion::NotJson => Self::Malformed,
         }
     }

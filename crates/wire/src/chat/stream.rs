@@ -48,6 +48,9 @@ struct Choice<'a> {
     index: Option<&'a RawValue>,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
+    /// In place of a delta, in Completions.
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
     #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -121,6 +124,7 @@ pub struct StreamDecoder {
     model: Option<String>,
     name: Name,
     named_tool: bool,
+    texts: bool,
     malformed: u64,
     output_chars: u64,
 }
@@ -137,6 +141,12 @@ impl StreamDecoder {
     pub fn with_named_tool(mut self, named: bool) -> Self {
         self.named_tool = named;
         self
+    }
+
+    /// A stream of Completions: its choices hold texts.
+    #[must_use]
+    pub(crate) fn of_texts() -> Self {
+        Self { texts: true, ..Self::default() }
     }
 
     /// Looks at the data of one event.
@@ -262,7 +272,8 @@ impl StreamDecoder {
         let mut finish = false;
         for choice in choices {
             let delta = choice.delta.as_ref();
-            bytes += delta.map_or(0, Delta::output_bytes);
+            let text = choice.text.filter(|text| self.texts && !is_falsy(text.get()));
+            bytes += delta.map_or(0, Delta::output_bytes) + text.map_or(0, |text| visible(text.get()));
             let ends = finish_reason(choice).is_some();
             finish |= ends;
             if let Some(state) = self.state(index(choice)) {

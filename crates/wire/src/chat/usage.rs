@@ -19,7 +19,7 @@ pub struct Usage {
 
 impl Usage {
     /// Reads a usage object; `None` if it holds no count.
-    pub(super) fn parse(json: &str) -> Option<Self> {
+    pub(crate) fn parse(json: &str) -> Option<Self> {
         let mut said = Said::default();
         each_count(json, |group, name, count| {
             if let Some(place) = said.place(group, name) {

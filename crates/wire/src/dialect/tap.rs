@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::chat::{self, Usage};
+use crate::endpoint::EventTap;
 use crate::error::UpstreamError;
 use crate::messages;
 
@@ -70,6 +71,8 @@ pub enum StreamTap {
     Chat(chat::StreamDecoder),
     /// A Messages stream.
     Messages(messages::StreamDecoder),
+    /// A stream of typed events, of another endpoint than a conversation's.
+    Typed(EventTap),
 }
 
 macro_rules! of_either {
@@ -77,6 +80,7 @@ macro_rules! of_either {
         match $self {
             Self::Chat($tap) => $value,
             Self::Messages($tap) => $value,
+            Self::Typed($tap) => $value,
         }
     };
 }
@@ -91,12 +95,17 @@ impl StreamTap {
         }
     }
 
+    /// A tap for one stream of texts (Completions).
+    pub(crate) fn texts() -> Self {
+        Self::Chat(chat::StreamDecoder::of_texts())
+    }
+
     /// The client chose a tool by its name: that a call of it ends with `stop` is no news to it.
     #[must_use]
     pub fn with_named_tool(self, named: bool) -> Self {
         match self {
             Self::Chat(tap) => Self::Chat(tap.with_named_tool(named)),
-            Self::Messages(tap) => Self::Messages(tap),
+            other => other,
         }
     }
 
@@ -104,7 +113,7 @@ impl StreamTap {
     #[must_use]
     pub fn dialect(&self) -> Dialect {
         match self {
-            Self::Chat(_) => Dialect::Chat,
+            Self::Chat(_) | Self::Typed(_) => Dialect::Chat,
             Self::Messages(_) => Dialect::Messages,
         }
     }
@@ -114,6 +123,7 @@ impl StreamTap {
         match self {
             Self::Chat(tap) => tap.event(data),
             Self::Messages(tap) => tap.event(name, data),
+            Self::Typed(tap) => tap.event(data),
         }
     }
 
@@ -132,13 +142,21 @@ impl StreamTap {
     /// A tool call has begun and is not complete.
     #[must_use]
     pub fn tool_call_open(&self) -> bool {
-        of_either!(self, tap => tap.tool_call_open())
+        match self {
+            Self::Chat(tap) => tap.tool_call_open(),
+            Self::Messages(tap) => tap.tool_call_open(),
+            Self::Typed(_) => false,
+        }
     }
 
     /// A tool call was seen.
     #[must_use]
     pub fn tool_calls_seen(&self) -> bool {
-        of_either!(self, tap => tap.tool_calls_seen())
+        match self {
+            Self::Chat(tap) => tap.tool_calls_seen(),
+            Self::Messages(tap) => tap.tool_calls_seen(),
+            Self::Typed(_) => false,
+        }
     }
 
     /// The last token counts seen.
@@ -150,7 +168,11 @@ impl StreamTap {
     /// The provider's model name.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
-        of_either!(self, tap => tap.model())
+        match self {
+            Self::Chat(tap) => tap.model(),
+            Self::Messages(tap) => tap.model(),
+            Self::Typed(_) => None,
+        }
     }
 
     /// How many events were malformed.

@@ -1,6 +1,7 @@
 //! The top-level fields of a request, by dialect.
 
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 
 /// A field that the gateway reads. One that comes twice is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub(crate) enum Field {
     OutputFormat,
     ToolChoice,
     Metadata,
+    Input,
+    Prompt,
+    Query,
+    Documents,
 }
 
 impl Field {
@@ -79,29 +84,63 @@ impl Field {
         (Self::Metadata, "metadata"),
     ];
 
-    fn all(dialect: Dialect) -> &'static [(Self, &'static str)] {
-        match dialect {
-            Dialect::Chat => Self::CHAT,
-            Dialect::Messages => Self::MESSAGES,
+    const COMPLETIONS: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Prompt, "prompt"),
+        (Self::Stream, "stream"),
+        (Self::StreamOptions, "stream_options"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::MaxTokens, "max_tokens"),
+        (Self::User, "user"),
+    ];
+
+    /// What never is a stream takes no notice of `stream`.
+    const WHOLE: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Input, "input"),
+        (Self::Query, "query"),
+        (Self::Documents, "documents"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::User, "user"),
+    ];
+
+    const IMAGES: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Prompt, "prompt"),
+        (Self::Stream, "stream"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::User, "user"),
+    ];
+
+    fn all(endpoint: Endpoint, dialect: Dialect) -> &'static [(Self, &'static str)] {
+        match (endpoint, dialect) {
+            (Endpoint::Generation, Dialect::Chat) => Self::CHAT,
+            (Endpoint::Generation, Dialect::Messages) => Self::MESSAGES,
+            (Endpoint::Completions, _) => Self::COMPLETIONS,
+            (Endpoint::ImageGenerations, _) => Self::IMAGES,
+            (Endpoint::Embeddings | Endpoint::Moderations | Endpoint::Rerank, _) => Self::WHOLE,
         }
     }
 
-    pub(crate) fn of(dialect: Dialect, key: &str) -> Option<Self> {
-        Self::all(dialect).iter().find(|(_, name)| *name == key).map(|(field, _)| *field)
+    pub(crate) fn of(endpoint: Endpoint, dialect: Dialect, key: &str) -> Option<Self> {
+        Self::all(endpoint, dialect).iter().find(|(_, name)| *name == key).map(|(field, _)| *field)
     }
 
     /// The field that a key would be for a reader who does not mind the case of letters. Go's `encoding/json`
     /// is one, and takes `ſ` for `s` and the Kelvin sign for `k` too.
-    pub(crate) fn folded(dialect: Dialect, key: &str) -> Option<Self> {
+    pub(crate) fn folded(endpoint: Endpoint, dialect: Dialect, key: &str) -> Option<Self> {
         let plain = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
         if plain || key.len() > 64 {
             return None;
         }
-        Self::of(dialect, &key.to_uppercase().to_lowercase())
+        Self::of(endpoint, dialect, &key.to_uppercase().to_lowercase())
     }
 
     pub(crate) fn name(self) -> &'static str {
-        let mut all = Self::CHAT.iter().chain(Self::MESSAGES);
+        let mut all = [Self::CHAT, Self::MESSAGES, Self::COMPLETIONS, Self::WHOLE].into_iter().flatten();
         all.find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }
 }

@@ -5,9 +5,15 @@ use super::{
     media, preferences,
 };
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 use crate::json::{ScanError, Scanner, Span, text};
 
-pub(super) fn read(dialect: Dialect, body: &[u8], limits: &Limits) -> Result<Envelope, EnvelopeError> {
+pub(super) fn read(
+    endpoint: Endpoint,
+    dialect: Dialect,
+    body: &[u8],
+    limits: &Limits,
+) -> Result<Envelope, EnvelopeError> {
     if body.len() > limits.max_bytes {
         return Err(EnvelopeError::TooLarge { limit: limits.max_bytes, actual: body.len() });
     }
@@ -15,13 +21,14 @@ pub(super) fn read(dialect: Dialect, body: &[u8], limits: &Limits) -> Result<Env
         return Err(EnvelopeError::InvalidUtf8 { offset: error.valid_up_to() });
     }
     let mut reader = Reader {
+        endpoint,
         dialect,
         scanner: Scanner::new(body, limits.max_depth),
         max_depth: limits.max_depth,
         found: Found::default(),
     };
     let inside = reader.members()?;
-    reader.found.into_envelope(dialect, inside)
+    reader.found.into_envelope(endpoint, dialect, inside)
 }
 
 /// What the pass has found so far.
@@ -43,12 +50,25 @@ struct Found {
 }
 
 impl Found {
-    fn into_envelope(self, dialect: Dialect, inside: usize) -> Result<Envelope, EnvelopeError> {
-        let model = self.model.ok_or(EnvelopeError::Missing { field: "model" })?;
-        if !self.messages {
+    fn into_envelope(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        inside: usize,
+    ) -> Result<Envelope, EnvelopeError> {
+        // Where a model is added something must stand behind it.
+        let input = self.members.iter().any(|member| member.field == Field::Input);
+        let model = match (self.model, endpoint.default_model()) {
+            (Some(model), _) => model,
+            (None, Some(model)) if input => model.to_owned(),
+            (None, Some(_)) => return Err(EnvelopeError::Missing { field: "input" }),
+            (None, None) => return Err(EnvelopeError::Missing { field: "model" }),
+        };
+        if !self.messages && endpoint == Endpoint::Generation {
             return Err(EnvelopeError::Missing { field: "messages" });
         }
         Ok(Envelope {
+            endpoint,
             dialect,
             members: self.members,
             member_count: self.count,
@@ -68,6 +88,7 @@ impl Found {
 }
 
 struct Reader<'a> {
+    endpoint: Endpoint,
     dialect: Dialect,
     scanner: Scanner<'a>,
     max_depth: usize,
@@ -99,8 +120,8 @@ impl<'a> Reader<'a> {
         let index = self.found.count;
         self.found.count += 1;
         let name = text(self.scanner.slice(&key)).ok_or(EnvelopeError::NotJson { offset: key.start })?;
-        let Some(field) = Field::of(self.dialect, &name) else {
-            if let Some(meant) = Field::folded(self.dialect, &name) {
+        let Some(field) = Field::of(self.endpoint, self.dialect, &name) else {
+            if let Some(meant) = Field::folded(self.endpoint, self.dialect, &name) {
                 return Err(EnvelopeError::Misspelt { key: meant.name() });
             }
             self.found.needs.unknown_fields =
@@ -191,6 +212,9 @@ impl<'a> Reader<'a> {
                 if !matches!(json.first(), Some(b'"' | b'[')) {
                     return Err(wrong(field, "a string or an array"));
                 }
+                self.found.tokens += (json.len() as u64).div_ceil(4);
+            }
+            Field::Input | Field::Prompt | Field::Query | Field::Documents => {
                 self.found.tokens += (json.len() as u64).div_ceil(4);
             }
             Field::OutputConfig => needs.structured = needs.structured.or_else(|| output_format(json)),

@@ -4,6 +4,7 @@
 use super::{AuthScheme, Provider, UrlRule};
 use crate::classify::{Table, tables};
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 use crate::passthrough::MaxTokensName;
 
 const DEFAULT: Provider = Provider {
@@ -17,8 +18,13 @@ const DEFAULT: Provider = Provider {
     takes_preferences: false,
     table: tables::COMPATIBLE,
     dialects: &[Dialect::Chat],
+    endpoints: None,
     required_headers: &[],
 };
+
+/// None beside conversations.
+const NO_OTHERS: Option<&[Endpoint]> = Some(&[]);
+const TEXTS: Option<&[Endpoint]> = Some(&[Endpoint::Completions, Endpoint::Embeddings]);
 
 /// The servers that one runs oneself serve Messages beside Chat Completions (vLLM, llama.cpp, SGLang, Ollama: the
 /// documentation of their servers, "Anthropic Messages").
@@ -26,6 +32,7 @@ const SELF_HOSTED: Provider = Provider {
     stream_usage: true,
     stream_carries_everything: true,
     dialects: &[Dialect::Chat, Dialect::Messages],
+    endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::Rerank]),
     ..DEFAULT
 };
 
@@ -42,6 +49,12 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_usage: true,
         stream_carries_everything: true,
         table: tables::OPENAI,
+        endpoints: Some(&[
+            Endpoint::Completions,
+            Endpoint::Embeddings,
+            Endpoint::Moderations,
+            Endpoint::ImageGenerations,
+        ]),
         ..DEFAULT
     },
     Provider {
@@ -51,6 +64,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_usage: true,
         stream_carries_everything: true,
         table: tables::AZURE,
+        endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::ImageGenerations]),
         ..DEFAULT
     },
     DEFAULT,
@@ -62,6 +76,8 @@ pub(super) static PROVIDERS: &[Provider] = &[
         url: UrlRule::ModelInBody { base: Some("http://127.0.0.1:11434/v1"), path: "/v1" },
         max_tokens_name: Some(MaxTokensName::MaxTokens),
         table: tables::OLLAMA,
+        // "OpenAI compatibility".
+        endpoints: TEXTS,
         ..SELF_HOSTED
     },
     Provider {
@@ -71,6 +87,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         takes_preferences: true,
         table: tables::OPENROUTER,
+        endpoints: TEXTS,
         ..DEFAULT
     },
     Provider {
@@ -80,6 +97,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_usage: false,
         stream_carries_everything: true,
         table: tables::GROQ,
+        endpoints: NO_OTHERS,
         ..DEFAULT
     },
     Provider {
@@ -89,6 +107,8 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         max_tokens_name: Some(MaxTokensName::MaxTokens),
         table: tables::DEEPSEEK,
+        // Its completions are a beta under another base URL.
+        endpoints: NO_OTHERS,
         ..DEFAULT
     },
     Provider {
@@ -99,6 +119,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         max_tokens_name: Some(MaxTokensName::MaxTokens),
         table: tables::MISTRAL,
+        endpoints: Some(&[Endpoint::Embeddings, Endpoint::Moderations]),
         ..DEFAULT
     },
     Provider {
@@ -108,6 +129,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         table: tables::ANTHROPIC,
         dialects: &[Dialect::Messages],
+        endpoints: NO_OTHERS,
         // The oldest version that is served: it takes all that newer ones take, and sampling parameters too.
         required_headers: &[("anthropic-version", "2023-06-01")],
         ..DEFAULT
@@ -149,6 +171,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         name: "lm-studio",
         max_tokens_name: Some(MaxTokensName::MaxTokens),
         table: tables::LM_STUDIO,
+        endpoints: TEXTS,
         ..SELF_HOSTED
     },
     // It leaves out fields that it does not know, `max_completion_tokens` among them.
@@ -156,6 +179,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         name: "tgi",
         max_tokens_name: Some(MaxTokensName::MaxTokens),
         table: tables::TGI,
+        endpoints: Some(&[Endpoint::Completions]),
         dialects: &[Dialect::Chat],
         ..SELF_HOSTED
     },

@@ -1,5 +1,6 @@
 use super::{AuthScheme, UrlError, provider, providers};
 use crate::dialect::Dialect;
+use crate::endpoint::Endpoint;
 
 fn url(name: &str, base: Option<&str>, model: &str, version: Option<&str>) -> String {
     provider(name).unwrap().chat_url(base, model, version).unwrap()
@@ -151,4 +152,55 @@ fn a_dialect_that_a_provider_does_not_speak_has_no_url() {
 fn anthropic_wants_a_version_and_gets_the_one_that_takes_everything_if_the_client_names_none() {
     assert_eq!(provider("anthropic").unwrap().required_headers, [("anthropic-version", "2023-06-01")]);
     assert!(provider("openai").unwrap().required_headers.is_empty());
+}
+
+#[test]
+fn other_endpoints_lie_beside_a_conversations() {
+    let url = |name: &str, endpoint: Endpoint, base: Option<&str>, version: Option<&str>| {
+        provider(name).unwrap().endpoint_url(endpoint, base, "my model", version).unwrap()
+    };
+    for (name, endpoint, base, expected) in [
+        ("openai", Endpoint::Embeddings, None, "https://api.openai.com/v1/embeddings"),
+        ("openai", Endpoint::ImageGenerations, None, "https://api.openai.com/v1/images/generations"),
+        ("vllm", Endpoint::Rerank, Some("http://127.0.0.1:8000"), "http://127.0.0.1:8000/v1/rerank"),
+        (
+            "vllm",
+            Endpoint::Completions,
+            Some("http://127.0.0.1:8000/v1/chat/completions"),
+            "http://127.0.0.1:8000/v1/completions",
+        ),
+    ] {
+        assert_eq!(url(name, endpoint, base, None), expected);
+    }
+    let base = Some("https://corp.openai.azure.com");
+    assert_eq!(
+        url("azure", Endpoint::Embeddings, base, Some("2024-10-21")),
+        "https://corp.openai.azure.com/openai/deployments/my%20model/embeddings?api-version=2024-10-21"
+    );
+    assert_eq!(
+        url("azure", Endpoint::Embeddings, base, None),
+        "https://corp.openai.azure.com/openai/v1/embeddings"
+    );
+}
+
+#[test]
+fn an_endpoint_that_a_provider_does_not_have_has_no_url() {
+    let refused = provider("anthropic").unwrap().endpoint_url(Endpoint::Embeddings, None, "m", None);
+    assert_eq!(refused, Err(UrlError::Endpoint { provider: "anthropic", endpoint: "embeddings" }));
+    let has = |endpoint| {
+        let all = providers().iter().filter(|provider| provider.has(endpoint));
+        all.map(|provider| provider.name).collect::<Vec<_>>()
+    };
+    for name in ["openai", "azure", "vllm", "mistral", "ollama"] {
+        assert!(has(Endpoint::Embeddings).contains(&name), "{name}");
+    }
+    for name in ["anthropic", "deepseek", "groq"] {
+        assert!(!has(Endpoint::Embeddings).contains(&name), "{name}");
+    }
+    assert!(!has(Endpoint::Moderations).contains(&"azure"));
+    assert!(!has(Endpoint::Rerank).contains(&"openai"));
+    // Nothing is known of it: nothing is ruled out.
+    for endpoint in Endpoint::OTHERS {
+        assert!(has(endpoint).contains(&"openai-compatible"));
+    }
 }

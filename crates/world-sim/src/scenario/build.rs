@@ -94,6 +94,7 @@ impl TargetSpec {
             times: Default::default(),
             caller_key: false,
             dialects: Vec::new(),
+            serves: None,
             stream_carries_everything: true,
         }
     }

@@ -78,6 +78,7 @@ impl Clients {
             affinity: None,
             shape: Shape::Streamed,
             dialect: "chat",
+            endpoint: None,
         }
     }
 }

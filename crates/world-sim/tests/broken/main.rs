@@ -7,7 +7,7 @@ mod seam;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pointsman_core::controller::{Cause, Command, Event, Failed, Stop};
-use pointsman_core::fleet::Call;
+use pointsman_core::fleet::{Call, Wanted};
 use pointsman_core::kind::{Action, Capability, FailureKind, Phase, Terminal};
 use pointsman_core::plan::Planner;
 use pointsman_core::request::Request;
@@ -207,7 +207,8 @@ fn broken_return_of_a_ticket_is_caught() {
     // One call more is counted than was made, and it never ends.
     let start = |request: &mut Request, planner: &mut Planner<'_>| {
         let Some(target) = planner.catalog.find("t0").filter(|_| request.id == 50) else { return };
-        let lane = planner.fleet.lane(planner.catalog, planner.bindings, target, "m0", planner.now).unwrap();
+        let wanted = Wanted { target, upstream_model: "m0", endpoint: None };
+        let lane = planner.fleet.lane(planner.catalog, planner.bindings, &wanted, planner.now).unwrap();
         let call = Call {
             lane,
             capability: Capability::Text,

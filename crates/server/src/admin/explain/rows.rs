@@ -2,7 +2,7 @@
 
 use pointsman_core::controller::Controller;
 use pointsman_core::domain::DomainState;
-use pointsman_core::fleet::{Availability, Block, BlockReason, Call, Fleet};
+use pointsman_core::fleet::{Availability, Block, BlockReason, Call, Fleet, Wanted};
 use pointsman_core::limit::LimitHit;
 use pointsman_core::plan::{Candidate, Excluded, Exclusion};
 use pointsman_core::time::Instant;
@@ -83,16 +83,16 @@ fn candidate_row(
 ) -> Option<TargetRow> {
     let request = controller.request();
     let target = snapshot.config.catalog.target(candidate.target)?;
-    let lane = fleet.lane(
-        &snapshot.config.catalog,
-        &snapshot.bindings,
-        candidate.target,
-        &candidate.upstream_model,
-        now,
-    )?;
+    let wanted = Wanted {
+        target: candidate.target,
+        upstream_model: &candidate.upstream_model,
+        endpoint: request.endpoint,
+    };
+    let lane = fleet.lane(&snapshot.config.catalog, &snapshot.bindings, &wanted, now)?;
     let call = Call { lane, ..candidate.call(request, false) };
     let health = health(fleet, &target.name, &call, now);
-    let foreign = !target.dialects.is_empty() && target.dialects.iter().all(|d| d != request.dialect);
+    let spoken = request.endpoint.is_none() && !target.dialects.is_empty();
+    let foreign = spoken && target.dialects.iter().all(|d| d != request.dialect);
     let why = match target.dialects.first().filter(|_| foreign) {
         Some(dialect) => format!("{}; translated into {dialect}", health.words),
         None => health.words,
@@ -122,8 +122,9 @@ fn excluded_row(
     let target = catalog.target(excluded.target)?;
     let choice = request.models.get(excluded.choice)?;
     let upstream_model = choice.upstream.as_ref().or(target.upstream_model.as_ref()).unwrap_or(&choice.model);
+    let wanted = Wanted { target: excluded.target, upstream_model, endpoint: request.endpoint };
     let call = Call {
-        lane: fleet.lane(catalog, &snapshot.bindings, excluded.target, upstream_model, now)?,
+        lane: fleet.lane(catalog, &snapshot.bindings, &wanted, now)?,
         capability: request.needs.capability(),
         request: request.id,
         estimated_tokens: request.estimated_tokens(),
@@ -210,9 +211,11 @@ const fn exclusion_code(why: &Exclusion) -> &'static str {
         Exclusion::Contract(_) => "contract",
         Exclusion::ContextWindow { .. } => "context_window",
         Exclusion::Dialect(_) => "dialect",
+        Exclusion::Endpoint(_) => "endpoint",
         Exclusion::Lacks(_) => "lacks",
         Exclusion::Preference(_) => "preference",
         Exclusion::PriceCeiling => "price_ceiling",
         Exclusion::SubstitutionNotAllowed => "substitution_not_allowed",
+        Exclusion::SubstitutionNotWritten => "substitution_not_written",
     }
 }

@@ -262,9 +262,18 @@ pub(in crate::classify) const PHRASES: &[Row] = &[
             "not supported in the v1/chat/completions",
             "not supported in /v1/chat/completions",
             "not a chat model",
+            // A model that is asked for what it is not made for.
+            "not supported in the v1/completions",
+            "does not support embeddings",
         ],
     )
     .status(&[400, 404, 422, 500, 501]),
+    begins(
+        Unsupported,
+        "the model is not made for this endpoint",
+        &["you are not allowed to generate embeddings from this model"],
+    )
+    .status(&[403]),
     says(ModelNotFound, "the message says that the model does not exist", &["do not have access to it"])
         .status(&[403]),
     begins(

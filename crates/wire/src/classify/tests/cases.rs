@@ -28,6 +28,8 @@ pub(super) const CASES: &[Case] = &[
     case("openai", 403, r#"{"error":{"message":"Project does not have access to model `gpt-9`, or you do not have access to it.","type":"invalid_request_error","param":null,"code":null}}"#, ModelNotFound),
     case("openai", 403, "<html>Attention Required! Your request was blocked</html>", Unsupported),
     case("openai", 403, "", Permission),
+    case("openai", 403, r#"{"error":{"message":"You are not allowed to generate embeddings from this model","type":"invalid_request_error","param":null,"code":null}}"#, Unsupported),
+    case("openai", 404, r#"{"error":{"message":"This is a chat model and not supported in the v1/completions endpoint. Did you mean to use v1/chat/completions?","type":"invalid_request_error","param":"model","code":null}}"#, Unsupported),
     case("openai", 404, r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#, ModelNotFound),
     case("openai", 413, "", InvalidRequest),
     case("openai", 413, r#"{"error":{"message":"The prompt has too many tokens","type":"invalid_request_error"}}"#, ContextOverflow),

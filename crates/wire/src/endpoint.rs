@@ -1,0 +1,148 @@
+//! What is asked for, beside the dialect in which it is asked.
+//!
+//! A conversation is [`Endpoint::Generation`] in whichever dialect. The other endpoints are OpenAI's (and Cohere's
+//! `/rerank`): they have one form each, so that their requests and answers go through as they are, and their errors are
+//! those of [`Dialect::Chat`].
+
+mod answer;
+mod events;
+#[cfg(test)]
+mod tests;
+
+use bytes::BytesMut;
+
+use crate::chat::{BadCompletion, CompletionFacts};
+use crate::dialect::{self, Dialect, StreamTap};
+use crate::sse::write_event;
+
+pub use events::EventTap;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// A conversation, in the dialect of the request.
+    Generation,
+    /// Text that goes on from a prompt: OpenAI's older Completions.
+    Completions,
+    /// Vectors of texts.
+    Embeddings,
+    /// Whether a content policy would refuse.
+    Moderations,
+    /// Documents in the order in which they fit a query.
+    Rerank,
+    /// Images from a description.
+    ImageGenerations,
+}
+
+/// How the answer of an endpoint is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Streams {
+    /// It is never a stream.
+    Never,
+    /// As in Chat Completions: chunks without a name, and `[DONE]`.
+    Chunks,
+    /// Events with a type, of which the last says that it is one.
+    Events,
+}
+
+impl Endpoint {
+    /// All endpoints but the dialects' own.
+    pub const OTHERS: [Self; 5] =
+        [Self::Completions, Self::Embeddings, Self::Moderations, Self::Rerank, Self::ImageGenerations];
+
+    /// Its name in the ledger and in explanations: its path below the version. `None` for a conversation, which is named
+    /// by its dialect.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        self.path()?.strip_prefix('/')
+    }
+
+    /// Its path below a base URL that has a version in it; a conversation's is its dialect's.
+    pub(crate) fn path(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Generation => return None,
+            Self::Completions => "/completions",
+            Self::Embeddings => "/embeddings",
+            Self::Moderations => "/moderations",
+            Self::Rerank => "/rerank",
+            Self::ImageGenerations => "/images/generations",
+        })
+    }
+
+    /// The endpoint, other than a conversation's, of a path below the version.
+    #[must_use]
+    pub fn of_path(path: &str) -> Option<Self> {
+        Self::OTHERS.into_iter().find(|endpoint| endpoint.path() == Some(path))
+    }
+
+    /// The endpoint of this [name](Self::name).
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::OTHERS.into_iter().find(|endpoint| endpoint.name() == Some(name))
+    }
+
+    fn streams(self) -> Streams {
+        match self {
+            Self::Generation | Self::Completions => Streams::Chunks,
+            Self::ImageGenerations => Streams::Events,
+            Self::Embeddings | Self::Moderations | Self::Rerank => Streams::Never,
+        }
+    }
+
+    /// Whether what different models answer must not be mixed: vectors of one say nothing beside those of another
+    /// (OpenAI, "Vector embeddings": distances hold within one model).
+    #[must_use]
+    pub fn needs_one_model(self) -> bool {
+        self == Self::Embeddings
+    }
+
+    /// Whether `stream_options.include_usage` is understood in a stream.
+    #[must_use]
+    pub fn takes_stream_options(self) -> bool {
+        self.streams() == Streams::Chunks
+    }
+
+    /// The model that is meant where a request names none, if that is settled: OpenAI's documented default of
+    /// `/moderations`, whose official SDKs' examples leave it out.
+    pub(crate) fn default_model(self) -> Option<&'static str> {
+        (self == Self::Moderations).then_some("omni-moderation-latest")
+    }
+
+    /// Checks the body of a plain answer with a success status.
+    ///
+    /// # Errors
+    /// [`BadCompletion`] if it is no answer of this endpoint.
+    pub fn check_answer(self, dialect: Dialect, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+        match self {
+            Self::Generation => dialect::check_answer(dialect, body),
+            other => answer::check(other, body),
+        }
+    }
+
+    /// A tap for one stream of this endpoint.
+    #[must_use]
+    pub fn tap(self, dialect: Dialect) -> StreamTap {
+        match self.streams() {
+            Streams::Events => StreamTap::Typed(EventTap::new()),
+            Streams::Chunks if self == Self::Completions => StreamTap::texts(),
+            Streams::Chunks | Streams::Never => StreamTap::new(dialect),
+        }
+    }
+
+    /// The end of a complete stream, if the provider's own end did not come. Typed events end by themselves.
+    #[must_use]
+    pub fn end_event(self, dialect: Dialect) -> &'static [u8] {
+        match self.streams() {
+            Streams::Events => b"",
+            Streams::Chunks | Streams::Never => dialect.end_event(),
+        }
+    }
+
+    /// Appends one event for the client with the provider's own data; typed events keep their name.
+    pub fn write_event(self, dialect: Dialect, out: &mut BytesMut, name: Option<&[u8]>, data: &[u8]) {
+        match self.streams() {
+            Streams::Events => write_event(out, name, data),
+            Streams::Chunks | Streams::Never => dialect.write_event(out, name, data),
+        }
+    }
+}

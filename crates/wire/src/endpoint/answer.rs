@@ -1,0 +1,97 @@
+//! A plain answer of an endpoint that is no conversation: is it one?
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Endpoint;
+use crate::chat::{BadCompletion, CompletionFacts, Usage, check_texts};
+use crate::error::UpstreamError;
+use crate::json::{self, is_falsy};
+
+/// What these answers have in common. Only that a list is there and whether it is empty matters, not what it holds.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    results: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Where an answer has its list, and whether that may be empty.
+struct Shape {
+    /// OpenAI's name for it.
+    list: &'static str,
+    /// `data` is one too: Voyage's form of a ranking.
+    or_data: bool,
+    /// Whoever asks for the best above a mark may get none.
+    may_be_empty: bool,
+}
+
+impl Shape {
+    fn of(endpoint: Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Rerank => Self { list: "results", or_data: true, may_be_empty: true },
+            Endpoint::Moderations => Self { list: "results", or_data: false, may_be_empty: false },
+            _ => Self { list: "data", or_data: false, may_be_empty: false },
+        }
+    }
+
+    fn is_there(&self, answer: &Answer<'_>) -> bool {
+        let named = if self.list == "results" { answer.results } else { answer.data };
+        let list = named.or_else(|| answer.data.filter(|_| self.or_data));
+        list.is_some_and(|list| list.get().starts_with('[') && (self.may_be_empty || !is_falsy(list.get())))
+    }
+}
+
+pub(super) fn check(endpoint: Endpoint, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+    if endpoint == Endpoint::Completions {
+        return check_texts(body);
+    }
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
+    match body.first() {
+        None => return Err(BadCompletion::Empty),
+        Some(b'<') => return Err(BadCompletion::Html),
+        Some(b'{') => {}
+        Some(_) => {
+            return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
+        }
+    }
+    match serde_json::from_slice(body) {
+        Ok(answer) => facts(endpoint, &answer, body),
+        Err(_) => {
+            let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
+            facts(endpoint, &serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body)
+        }
+    }
+}
+
+fn facts(endpoint: Endpoint, answer: &Answer<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
+    let shape = Shape::of(endpoint);
+    let there = shape.is_there(answer);
+    if let Some(error) = answer.error.filter(|error| !is_falsy(error.get())) {
+        let wrapped = format!("{{\"error\":{}}}", error.get());
+        let words = "the provider reported an error that cannot be read";
+        let error = UpstreamError::parse(wrapped.as_bytes());
+        return Err(BadCompletion::ErrorObject(
+            error.unwrap_or_else(|| UpstreamError::of_kind("error", words)),
+        ));
+    }
+    if !there {
+        let error = UpstreamError::parse(body).map(BadCompletion::ErrorObject);
+        return Err(error.unwrap_or(BadCompletion::Lacks(shape.list)));
+    }
+    let model = answer.model.and_then(|model| json::text(model.get().as_bytes()));
+    Ok(CompletionFacts {
+        usage: answer.usage.and_then(|usage| Usage::parse(usage.get())),
+        model: model.filter(|model| !model.is_empty()).map(std::borrow::Cow::into_owned),
+        finish_reasons: Vec::new(),
+        has_output: true,
+        amended: None,
+    })
+}
