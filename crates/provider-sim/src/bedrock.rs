@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::answer::{Delta, Voice, deltas};
-use crate::message::blocks;
+use crate::blocks::{Block, blocks, gathered};
 use crate::request::Ask;
 use crate::script::{Script, UsageShape};
 use crate::speech::Event;
@@ -171,45 +171,16 @@ impl Conversed {
 
     /// All blocks, whole.
     fn content(&self) -> Vec<Value> {
-        let mut content: Vec<Value> = Vec::new();
-        let mut input = String::new();
-        for (index, delta) in self.deltas.iter().enumerate() {
-            let first = index == 0 || self.blocks.get(index) != self.blocks.get(index - 1);
-            if first {
-                input.clear();
-                content.push(match delta {
-                    Delta::Reasoning { .. } => json!({"reasoningContent": {"reasoningText": {
-                        "text": "", "signature": self.signature(),
-                    }}}),
-                    Delta::Text(_) | Delta::Refusal(_) => json!({"text": ""}),
-                    Delta::ToolOpen { index, name, .. } => {
-                        json!({"toolUse": {"toolUseId": self.tool_id(*index), "name": name, "input": {}}})
-                    }
-                    Delta::ToolArguments { .. } => Value::Null,
-                });
+        let block = |block| match block {
+            Block::Thinking(text) => {
+                json!({"reasoningContent": {"reasoningText": {"text": text, "signature": self.signature()}}})
             }
-            let Some(block) = content.last_mut() else { continue };
-            let text = match delta {
-                Delta::Reasoning { text, .. } => {
-                    (block.pointer_mut("/reasoningContent/reasoningText/text"), text)
-                }
-                Delta::Text(text) | Delta::Refusal(text) => (block.get_mut("text"), text),
-                Delta::ToolOpen { .. } => continue,
-                Delta::ToolArguments { text, .. } => {
-                    input.push_str(text);
-                    if let (Some(place), Ok(whole)) =
-                        (block.pointer_mut("/toolUse/input"), serde_json::from_str(&input))
-                    {
-                        *place = whole;
-                    }
-                    continue;
-                }
-            };
-            if let (Some(Value::String(whole)), text) = text {
-                whole.push_str(text);
+            Block::Text(text) => json!({ "text": text }),
+            Block::Tool { index, name, input } => {
+                json!({"toolUse": {"toolUseId": self.tool_id(index), "name": name, "input": input}})
             }
-        }
-        content
+        };
+        gathered(&self.deltas).into_iter().map(block).collect()
     }
 }
 

@@ -35,6 +35,7 @@
 
 mod answer;
 mod bedrock;
+mod blocks;
 mod catalogue;
 mod connection;
 mod control;

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::answer::{Delta, Voice, deltas};
+use crate::blocks::{Block, blocks, gathered};
 use crate::request::Ask;
 use crate::script::{Script, UsageShape};
 use crate::speech::Event;
@@ -20,14 +21,6 @@ pub(crate) struct Message {
     usage: UsageShape,
     input_tokens: u64,
     no_content: bool,
-}
-
-/// What a block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Thinking,
-    Text,
-    Tool(usize),
 }
 
 impl Message {
@@ -212,52 +205,17 @@ impl Message {
 
     /// All blocks, whole.
     fn content(&self) -> Vec<Value> {
-        let mut content: Vec<Value> = Vec::new();
-        let mut input = String::new();
-        for (index, delta) in self.deltas.iter().enumerate() {
-            let first = index == 0 || self.blocks.get(index) != self.blocks.get(index - 1);
-            if first {
-                content.push(self.start(delta));
-                input.clear();
+        let block = |block| match block {
+            Block::Thinking(text) => {
+                json!({"type": "thinking", "thinking": text, "signature": self.signature()})
             }
-            let Some(block) = content.last_mut() else { continue };
-            match delta {
-                Delta::Reasoning { text, .. } => {
-                    append(block, "thinking", text);
-                    put(block, "signature", json!(self.signature()));
-                }
-                Delta::Text(text) | Delta::Refusal(text) => append(block, "text", text),
-                Delta::ToolOpen { .. } => {}
-                Delta::ToolArguments { text, .. } => {
-                    input.push_str(text);
-                    if let Ok(whole) = serde_json::from_str(&input) {
-                        put(block, "input", whole);
-                    }
-                }
+            Block::Text(text) => json!({"type": "text", "text": text}),
+            Block::Tool { index, name, input } => {
+                json!({"type": "tool_use", "id": self.tool_id(index), "name": name, "input": input})
             }
-        }
-        content
+        };
+        gathered(&self.deltas).into_iter().map(block).collect()
     }
-}
-
-/// Numbers the blocks: a new one begins where the kind changes, and with each tool call.
-pub(crate) fn blocks(deltas: &[Delta]) -> Vec<usize> {
-    let kind = |delta: &Delta| match delta {
-        Delta::Reasoning { .. } => Kind::Thinking,
-        Delta::Text(_) | Delta::Refusal(_) => Kind::Text,
-        Delta::ToolOpen { index, .. } | Delta::ToolArguments { index, .. } => Kind::Tool(*index),
-    };
-    let mut block = 0;
-    let mut before = None;
-    deltas
-        .iter()
-        .map(|delta| {
-            let own = kind(delta);
-            block += usize::from(before.is_some_and(|before| before != own));
-            before = Some(own);
-            block
-        })
-        .collect()
 }
 
 fn delta_json(delta: &Delta) -> Option<Value> {
@@ -272,11 +230,5 @@ fn delta_json(delta: &Delta) -> Option<Value> {
 fn put(object: &mut Value, key: &str, value: Value) {
     if let Some(object) = object.as_object_mut() {
         object.insert(key.to_owned(), value);
-    }
-}
-
-fn append(block: &mut Value, key: &str, text: &str) {
-    if let Some(Value::String(whole)) = block.get_mut(key) {
-        whole.push_str(text);
     }
 }
