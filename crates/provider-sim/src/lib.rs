@@ -59,7 +59,7 @@ pub use catalogue::Guidance;
 pub use names::{UnknownScript, script_from_name, script_names};
 pub use request::Received;
 pub use script::{
-    Answer, BrokenEvent, Connection, Fault, FixedReply, LineEnd, Pace, Phase, Reasoning, Schedule, Script,
-    ToolCall, UsageShape, Wire,
+    Answer, BrokenEvent, Connection, Fault, FixedReply, LineEnd, Pace, Phase, Reasoning, ResponsesShape,
+    Schedule, Script, ToolCall, UsageShape, Wire,
 };
 pub use sim::{Sim, SimConfig, WaitTimedOut};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::catalogue::Guidance;
-use crate::script::{Script, UsageShape};
+use crate::script::{ResponsesShape, Script, UsageShape};
 
 /// Why a text names no script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +99,8 @@ const NAMES: &[(&str, &str)] = &[
     ("multi-line", "JSON over several data lines"),
     ("comments", "a comment before each event"),
     ("azure", "Azure's first chunk"),
+    ("llama-cpp", "a stream of Responses as llama.cpp sends it"),
+    ("whole-items", "a stream of Responses without deltas"),
     ("tool:NAME", "a call of this tool"),
     ("tool-empty:NAME", "a call of this tool whose arguments are empty"),
     ("custom-tool:NAME", "a call of this tool with free text"),
@@ -251,6 +253,8 @@ fn spelled(script: &Script, part: &Part<'_>) -> Option<Script> {
         "multi-line" => script().multi_line_data(),
         "comments" => script().comments(),
         "azure" => script().azure_preamble(),
+        "llama-cpp" => script().responses(ResponsesShape::LlamaCpp),
+        "whole-items" => script().responses(ResponsesShape::WholeItems),
         "stale" => script().close_afterwards(),
         "reasoning" => script().reasoning("Let me think about this.", "reasoning_content"),
         "refusal" => script().refusal("I'm sorry, but I can't help with that."),

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use crate::answer::{Delta, Voice, deltas};
 use crate::request::Ask;
-use crate::script::Script;
+use crate::script::{ResponsesShape, Script};
 use crate::speech::Event;
 
 mod check;
 mod object;
+mod others;
 
 pub(crate) use check::check;
 use object::{Frame, Spent, Status};
@@ -29,6 +30,7 @@ pub(crate) struct Response {
     voice: Voice,
     /// Delta events are padded, so that their lengths do not tell the words.
     padded: bool,
+    shape: ResponsesShape,
     /// The namespaces that the request put its tools in: tool, namespace.
     namespaces: Vec<(String, String)>,
 }
@@ -75,17 +77,6 @@ fn draft(name: &'static str, fields: Value) -> Draft {
     Draft { name, fields }
 }
 
-impl Draft {
-    fn numbered(mut self, number: usize) -> Event {
-        put(&mut self.fields, "sequence_number", json!(number));
-        Event::typed(self.name, &self.fields)
-    }
-}
-
-fn numbered(drafts: Vec<Draft>, from: usize) -> Vec<Event> {
-    drafts.into_iter().zip(from..).map(|(draft, number)| draft.numbered(number)).collect()
-}
-
 /// `response.created` and `response.in_progress`.
 const OPENING: usize = 2;
 
@@ -104,13 +95,14 @@ impl Response {
         let blank = deltas.is_empty() && !answer.no_choices;
         let places = places(&deltas);
         Self {
-            numbers: numbers(&deltas, &places),
+            numbers: numbers(&deltas, &places, script.wire.responses),
             places,
             deltas,
             blank: blank.then_some(Place { item: 0, part: 0, kind: Kind::Text }),
             ending,
             frame: Frame::new(script, ask, voice),
             voice: voice.clone(),
+            shape: script.wire.responses,
             padded: padding.and_then(Value::as_bool) != Some(false),
             namespaces: namespaces(&ask.request),
         }
@@ -124,7 +116,7 @@ impl Response {
         let object = || self.frame.object(Status::InProgress, Vec::new(), Value::Null, Spent::default());
         let drafts = ["response.created", "response.in_progress"]
             .map(|name| draft(name, json!({ "response": object() })));
-        numbered(drafts.into(), 0)
+        self.sent(drafts.into(), 0)
     }
 
     /// The delta with this index, after the end of what came before it and the start of its own part and item. The
@@ -142,7 +134,7 @@ impl Response {
             drafts.extend(self.open(*place, before.is_none_or(|before| before.item != place.item)));
         }
         drafts.extend(self.delta(delta, *place, index));
-        numbered(drafts, self.number(index))
+        self.sent(drafts, self.number(index))
     }
 
     /// What closes the last item.
@@ -155,7 +147,7 @@ impl Response {
         if let Some(last) = self.places.last().copied().or(self.blank) {
             drafts.extend(self.close(last, true, status));
         }
-        numbered(drafts, self.number(self.outputs()))
+        self.sent(drafts, self.number(self.outputs()))
     }
 
     /// The event that ends the stream, with the whole response object.
@@ -166,16 +158,20 @@ impl Response {
             Ending::Failed => "response.failed",
         };
         let number = self.number(self.outputs()) + self.finish().len();
-        draft(name, json!({ "response": self.object() })).numbered(number)
+        let drafts = vec![draft(name, json!({ "response": self.object() }))];
+        self.sent(drafts, number).pop().unwrap_or_else(|| Event::plain("{}".to_owned()))
     }
 
     pub(crate) fn whole(&self) -> String {
-        self.object().to_string()
+        match self.shape {
+            ResponsesShape::LlamaCpp => others::object_of_llama_cpp(self.object()).to_string(),
+            ResponsesShape::OpenAi | ResponsesShape::WholeItems => self.object().to_string(),
+        }
     }
 
     /// An event that OpenAI sends while nothing else goes out, after so many outputs.
     pub(crate) fn keepalive(&self, outputs: usize) -> Event {
-        draft("keepalive", json!({})).numbered(self.number(outputs))
+        Event::typed("keepalive", &json!({"sequence_number": self.number(outputs)}))
     }
 
     /// The events of an error. One that has a type of its own is sent as that event; any other is what OpenAI sends
@@ -187,10 +183,14 @@ impl Response {
             Some(_) => {
                 let mut fields = error.as_object().cloned().unwrap_or_default();
                 fields.remove("type");
-                return numbered(vec![draft("error", fields.into())], number);
+                return self.sent(vec![draft("error", fields.into())], number);
             }
             None => error.get("error").unwrap_or(error),
         };
+        if self.shape == ResponsesShape::LlamaCpp {
+            let error = json!({"code": 500, "message": problem.get("message"), "type": "server_error"});
+            return vec![Event::plain(json!({ "error": error }).to_string())];
+        }
         let nested = draft("error", json!({ "error": problem }));
         let failed = draft("response.failed", json!({ "response": self.failed(problem) }));
         let drafts = match (after, done) {
@@ -199,7 +199,7 @@ impl Response {
             (Some(_), true) => vec![nested, failed],
             (Some(_), false) => vec![failed],
         };
-        numbered(drafts, number)
+        self.sent(drafts, number)
     }
 
     /// The error as the body of an answer that is not streamed: a response object that failed.
@@ -240,6 +240,10 @@ impl Response {
             Some(self.item(item, kind, if cut { "incomplete" } else { "completed" }))
         });
         self.frame.object(status, output.collect(), error, spent)
+    }
+
+    fn sent(&self, drafts: Vec<Draft>, from: usize) -> Vec<Event> {
+        others::sent(self.shape, drafts, from)
     }
 
     /// The number of the event that comes next after so many outputs.
@@ -466,7 +470,9 @@ fn places(deltas: &[Delta]) -> Vec<Place> {
 }
 
 /// The number of the first event for each delta, and of the first after all of them.
-fn numbers(deltas: &[Delta], places: &[Place]) -> Vec<usize> {
+fn numbers(deltas: &[Delta], places: &[Place], shape: ResponsesShape) -> Vec<usize> {
+    // Whole items have nothing within.
+    let within = if shape == ResponsesShape::WholeItems { 0 } else { 1 };
     let mut next = OPENING;
     let mut numbers = vec![next];
     let mut before: Option<Place> = None;
@@ -478,10 +484,10 @@ fn numbers(deltas: &[Delta], places: &[Place]) -> Vec<usize> {
                 Kind::Function(_) | Kind::Custom(_) => 1,
                 Kind::Reasoning | Kind::Text | Kind::Refusal => 2,
             });
-            next += closing + usize::from(before.is_some() && new_item);
-            next += usize::from(new_item) + usize::from(!tool);
+            next += closing * within + usize::from(before.is_some() && new_item);
+            next += usize::from(new_item) + usize::from(!tool) * within;
         }
-        next += usize::from(!matches!(delta, Delta::ToolOpen { .. }));
+        next += usize::from(!matches!(delta, Delta::ToolOpen { .. })) * within;
         numbers.push(next);
         before = Some(*place);
     }

@@ -194,6 +194,8 @@ pub struct Wire {
     pub comments: bool,
     /// The body goes out one byte per HTTP chunk and per write.
     pub split_every_byte: bool,
+    /// What a stream of Responses consists of.
+    pub responses: ResponsesShape,
     /// Azure: a first chunk with `choices: []`, empty id and model and `prompt_filter_results`.
     pub azure_preamble: bool,
     /// `data: [DONE]`, in Messages `message_stop`, in Responses `response.completed` (or `.incomplete`), in Gemini the
@@ -211,10 +213,25 @@ impl Default for Wire {
             multi_line_data: false,
             comments: false,
             split_every_byte: false,
+            responses: ResponsesShape::default(),
             azure_preamble: false,
             done: true,
         }
     }
+}
+
+/// What a stream of Responses consists of; servers other than OpenAI are known to leave much out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResponsesShape {
+    /// All that OpenAI documents.
+    #[default]
+    OpenAi,
+    /// llama.cpp: no numbers and no indices, bare response objects, reasoning as content, no end of arguments;
+    /// an answer that is cut off by its length is `completed` too.
+    LlamaCpp,
+    /// Items alone, whole when they are done: no parts and no deltas.
+    WholeItems,
 }
 
 /// Line terminators that the event stream format allows (WHATWG HTML, server-sent events).

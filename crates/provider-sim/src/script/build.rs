@@ -6,7 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::catalogue;
 
-use super::{BrokenEvent, Connection, Fault, FixedReply, LineEnd, Reasoning, Script, ToolCall, UsageShape};
+use super::{
+    BrokenEvent, Connection, Fault, FixedReply, LineEnd, Reasoning, ResponsesShape, Script, ToolCall,
+    UsageShape,
+};
 
 /// Whole answers.
 impl Script {
@@ -346,6 +349,12 @@ impl Script {
     /// Azure's first chunk with `prompt_filter_results`, and `content_filter_results` in the choices.
     pub fn azure_preamble(mut self) -> Self {
         self.wire.azure_preamble = true;
+        self
+    }
+
+    /// What a stream of Responses consists of.
+    pub fn responses(mut self, shape: ResponsesShape) -> Self {
+        self.wire.responses = shape;
         self
     }
 

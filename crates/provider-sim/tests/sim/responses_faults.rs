@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pointsman_provider_sim::{BrokenEvent, Fault, Script, Sim, SimConfig};
+use pointsman_provider_sim::{BrokenEvent, Fault, ResponsesShape, Script, Sim, SimConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -184,6 +184,54 @@ async fn a_broken_event_keeps_its_name_and_the_rest_follows() {
         let bad: Vec<usize> = (0..events.len()).filter(|at| broken(&events[*at])).collect();
         assert_eq!((bad, names(&events)[6].as_str()), (vec![6], "response.output_text.delta"));
     }
+}
+
+#[tokio::test]
+async fn llama_cpp_leaves_out_numbers_indices_and_the_end_of_arguments() {
+    let script = Script::answer("a b").reasoning("Hm", "r").tool_call("f", "{}").finish("length");
+    let seen = stream(script.responses(ResponsesShape::LlamaCpp)).await;
+    let events = events(&seen);
+    let expected = "response.created response.in_progress response.output_item.added response.reasoning_text.delta \
+                    response.output_item.done response.output_item.added response.content_part.added \
+                    response.output_text.delta response.output_text.delta response.output_text.done \
+                    response.content_part.done response.output_item.done response.output_item.added \
+                    response.function_call_arguments.delta response.output_item.done response.completed";
+    assert_eq!(names(&events).join(" "), expected);
+    let datas = datas(&events);
+    assert_eq!(
+        datas[0]["response"],
+        json!({"id": "resp_sim_1", "object": "response", "status": "in_progress"})
+    );
+    for key in ["sequence_number", "output_index", "content_index"] {
+        assert!(datas.iter().all(|data| data.get(key).is_none()), "{key}");
+    }
+    assert_eq!(
+        datas[7],
+        json!({"type": "response.output_text.delta", "item_id": "msg_sim_1_1", "delta": "a"})
+    );
+    let reasoning = &datas[4]["item"];
+    assert_eq!((&reasoning["summary"], &reasoning["content"][0]["text"]), (&json!([]), &json!("Hm")));
+    let last = &datas[15]["response"];
+    assert_eq!((&last["status"], last["output"].as_array().unwrap().len()), (&json!("completed"), 3));
+    let error = stream(
+        Script::error_event_after(0, json!({"message": "broken", "type": "server_error"}))
+            .responses(ResponsesShape::LlamaCpp),
+    )
+    .await;
+    assert!(error.text().ends_with(
+        "\n\ndata: {\"error\":{\"code\":500,\"message\":\"broken\",\"type\":\"server_error\"}}\n\n"
+    ));
+}
+
+#[tokio::test]
+async fn whole_items_come_without_anything_within_and_still_in_order() {
+    let script = Script::answer("a b").reasoning("Hm", "r").tool_call("f", "{}");
+    let events = events(&stream(script.responses(ResponsesShape::WholeItems)).await);
+    let item = "response.output_item.added response.output_item.done";
+    let expected = format!("response.created response.in_progress {item} {item} {item} response.completed");
+    assert_eq!(names(&events).join(" "), expected);
+    let output = in_order(&events)["response"]["output"].clone();
+    assert_eq!((&output[1]["content"][0]["text"], &output[2]["arguments"]), (&json!("a b"), &json!("{}")));
 }
 
 #[tokio::test]
