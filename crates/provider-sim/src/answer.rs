@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::prompt::Prompt;
 use crate::request::Ask;
 use crate::script::{Answer, Fault, MAX_TOKENS, Reasoning, Script, UsageShape};
 
@@ -39,7 +40,7 @@ pub(crate) struct Spoken {
     include_usage: bool,
     no_choices: bool,
     azure: bool,
-    prompt_tokens: u64,
+    prompt: Prompt,
     calls: Vec<Value>,
     reasoning: Option<Reasoning>,
 }
@@ -97,7 +98,7 @@ impl Spoken {
             include_usage: ask.include_usage,
             no_choices: answer.no_choices,
             azure: script.wire.azure_preamble,
-            prompt_tokens: ask.prompt_tokens,
+            prompt: Prompt::new(answer, ask),
             calls: tool_calls(answer, voice),
             reasoning: answer.reasoning.clone(),
         }
@@ -235,15 +236,16 @@ impl Spoken {
             self.deltas.iter().take(outputs).filter(|d| matches!(d, Delta::Reasoning { .. })).count();
         let completion = u64::try_from(outputs).unwrap_or(u64::MAX);
         let mut usage = json!({
-            "prompt_tokens": self.prompt_tokens,
+            "prompt_tokens": self.prompt.total(),
             "completion_tokens": completion,
-            "total_tokens": self.prompt_tokens + completion,
-            "prompt_tokens_details": {"cached_tokens": 0},
+            "total_tokens": self.prompt.total().saturating_add(completion),
+            "prompt_tokens_details": self.prompt.details(),
             "completion_tokens_details": {"reasoning_tokens": reasoning},
         });
         if let (UsageShape::DeepSeek, Some(object)) = (self.usage, usage.as_object_mut()) {
-            object.insert("prompt_cache_hit_tokens".to_owned(), json!(0));
-            object.insert("prompt_cache_miss_tokens".to_owned(), json!(self.prompt_tokens));
+            let missed = self.prompt.total() - self.prompt.cached;
+            object.insert("prompt_cache_hit_tokens".to_owned(), json!(self.prompt.cached));
+            object.insert("prompt_cache_miss_tokens".to_owned(), json!(missed));
         }
         usage
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Delta, Voice, deltas};
 use crate::blocks::{Block, blocks, gathered};
+use crate::prompt::Prompt;
 use crate::request::Ask;
 use crate::script::{Script, UsageShape};
 use crate::speech::Event;
@@ -28,7 +29,7 @@ pub(crate) struct Conversed {
     call: u64,
     stop_reason: String,
     usage: UsageShape,
-    input_tokens: u64,
+    prompt: Prompt,
     no_content: bool,
 }
 
@@ -52,7 +53,7 @@ impl Conversed {
             call: voice.call,
             stop_reason: stop_reason.to_owned(),
             usage: answer.usage,
-            input_tokens: ask.prompt_tokens,
+            prompt: Prompt::new(answer, ask),
             no_content: answer.no_choices,
         }
     }
@@ -139,9 +140,9 @@ impl Conversed {
         }
         let output = u64::try_from(self.outputs()).unwrap_or(u64::MAX);
         Some(json!({
-            "inputTokens": self.input_tokens, "outputTokens": output,
-            "totalTokens": self.input_tokens.saturating_add(output),
-            "cacheReadInputTokens": 0, "cacheWriteInputTokens": 0,
+            "inputTokens": self.prompt.fresh, "outputTokens": output,
+            "totalTokens": self.prompt.total().saturating_add(output),
+            "cacheReadInputTokens": self.prompt.cached, "cacheWriteInputTokens": self.prompt.written,
         }))
     }
 

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::answer::{Delta, Voice, deltas};
+use crate::prompt::Prompt;
 use crate::request::{Ask, Carried};
 use crate::script::{Script, UsageShape};
 use crate::speech::Event;
@@ -28,7 +29,7 @@ pub(crate) struct Generated {
     carried: Carried,
     model: String,
     usage: UsageShape,
-    prompt_tokens: u64,
+    prompt: Prompt,
     voice: Voice,
 }
 
@@ -74,7 +75,7 @@ impl Generated {
             carried,
             model: answer.model.clone().unwrap_or(asked),
             usage: answer.usage,
-            prompt_tokens: ask.prompt_tokens,
+            prompt: Prompt::new(answer, ask),
             voice: voice.clone(),
         }
     }
@@ -184,12 +185,16 @@ impl Generated {
         }
         let spent = outputs.checked_sub(1).and_then(|at| self.spent.get(at)).copied().unwrap_or_default();
         let output = u64::try_from(spent.thoughts + spent.candidates).unwrap_or(u64::MAX);
+        let prompt = self.prompt.total();
         let mut usage = json!({
-            "promptTokenCount": self.prompt_tokens,
+            "promptTokenCount": prompt,
             "candidatesTokenCount": spent.candidates,
-            "totalTokenCount": self.prompt_tokens.saturating_add(output),
-            "promptTokensDetails": [{"modality": "TEXT", "tokenCount": self.prompt_tokens}],
+            "totalTokenCount": prompt.saturating_add(output),
+            "promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt}],
         });
+        if self.prompt.cached > 0 {
+            put(&mut usage, "cachedContentTokenCount", json!(self.prompt.cached));
+        }
         if spent.thoughts > 0 {
             put(&mut usage, "thoughtsTokenCount", json!(spent.thoughts));
         }

@@ -46,6 +46,7 @@ mod gemini;
 mod message;
 mod names;
 mod plan;
+mod prompt;
 mod request;
 mod responses;
 mod script;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Delta, Voice, deltas};
 use crate::blocks::{Block, blocks, gathered};
+use crate::prompt::Prompt;
 use crate::request::Ask;
 use crate::script::{Script, UsageShape};
 use crate::speech::Event;
@@ -19,7 +20,7 @@ pub(crate) struct Message {
     model: String,
     stop_reason: String,
     usage: UsageShape,
-    input_tokens: u64,
+    prompt: Prompt,
     no_content: bool,
 }
 
@@ -45,7 +46,7 @@ impl Message {
             model: answer.model.clone().unwrap_or(asked),
             stop_reason: stop_reason.to_owned(),
             usage: answer.usage,
-            input_tokens: ask.prompt_tokens,
+            prompt: Prompt::new(answer, ask),
             no_content: answer.no_choices,
         }
     }
@@ -61,11 +62,8 @@ impl Message {
             return vec![ping];
         }
         let zeroes = self.usage == UsageShape::WithZeroes;
-        let usage = json!({
-            "input_tokens": if zeroes { 0 } else { self.input_tokens },
-            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-            "output_tokens": u64::from(!zeroes),
-        });
+        let prompt = if zeroes { Prompt::default() } else { self.prompt };
+        let usage = usage(prompt, usize::from(!zeroes));
         let message = self.frame(Vec::new(), &Value::Null, Some(usage));
         vec![Event::typed("message_start", &json!({ "message": message })), ping]
     }
@@ -118,11 +116,7 @@ impl Message {
         let usage = match self.usage {
             UsageShape::Missing => None,
             UsageShape::Null => Some(Value::Null),
-            _ => Some(json!({
-                "input_tokens": self.input_tokens,
-                "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-                "output_tokens": self.deltas.len(),
-            })),
+            _ => Some(usage(self.prompt, self.deltas.len())),
         };
         let mut message = self.frame(content.clone().unwrap_or_default(), &json!(self.stop_reason), usage);
         if content.is_none()
@@ -153,10 +147,9 @@ impl Message {
         match self.usage {
             UsageShape::Missing => None,
             UsageShape::Null => Some(Value::Null),
-            UsageShape::OnFinishChunk | UsageShape::EveryChunk | UsageShape::WithZeroes => Some(json!({
-                "input_tokens": self.input_tokens,
-                "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": output,
-            })),
+            UsageShape::OnFinishChunk | UsageShape::EveryChunk | UsageShape::WithZeroes => {
+                Some(usage(self.prompt, output))
+            }
             UsageShape::Standard | UsageShape::Groq | UsageShape::DeepSeek => {
                 Some(json!({ "output_tokens": output }))
             }
@@ -216,6 +209,14 @@ impl Message {
         };
         gathered(&self.deltas).into_iter().map(block).collect()
     }
+}
+
+/// What Anthropic calls the tokens of the input are those that no cache had to do with.
+fn usage(prompt: Prompt, output: usize) -> Value {
+    json!({
+        "input_tokens": prompt.fresh, "cache_creation_input_tokens": prompt.written,
+        "cache_read_input_tokens": prompt.cached, "output_tokens": output,
+    })
 }
 
 fn delta_json(delta: &Delta) -> Option<Value> {

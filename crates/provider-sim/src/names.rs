@@ -110,6 +110,7 @@ const NAMES: &[(&str, &str)] = &[
     ("filtered", "finish_reason content_filter"),
     ("model:NAME", "the answer names another model"),
     ("usage:SHAPE", "standard, finish, groq, every, deepseek, null, missing, zeroes"),
+    ("cached:N", "N tokens more of the prompt, which came from a cache"),
     ("stale", "the connection is closed after the answer, unannounced"),
 ];
 
@@ -280,6 +281,7 @@ fn said(script: Script, part: &Part<'_>) -> Result<Option<Script>, UnknownScript
         "tool-empty" => script.tool_call(part.text()?, ""),
         "custom-tool" => script.custom_tool_call(part.text()?, "*** Begin Patch\n+ \"grüße\"\n*** End Patch"),
         "model" => script.model(part.text()?),
+        "cached" => script.cached(part.number()?, 0),
         "usage" => script.usage(part.usage_shape()?),
         _ => return Ok(None),
     }))

@@ -122,9 +122,20 @@ pub struct Answer {
     pub model: Option<String>,
     /// How token usage is reported.
     pub usage: UsageShape,
+    /// Tokens that the provider says to have read from its cache, besides those of the request.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached: u64,
+    /// Tokens that the provider says to have written to its cache, besides those of the request.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_written: u64,
     /// `choices` is empty in the whole answer; in Messages there is no message or no `content`, in Responses `output`
     /// is empty, in Gemini there are no candidates.
     pub no_choices: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Reasoning text and the vendor field that carries it (`reasoning_content`, `reasoning`).

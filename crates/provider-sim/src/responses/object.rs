@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::answer::Voice;
+use crate::prompt::Prompt;
 use crate::request::Ask;
 use crate::script::{Script, UsageShape};
 
@@ -12,7 +13,7 @@ pub(super) struct Frame {
     fields: Map<String, Value>,
     created_at: u64,
     usage: UsageShape,
-    input_tokens: u64,
+    prompt: Prompt,
 }
 
 /// Where an answer stands.
@@ -59,7 +60,7 @@ impl Frame {
             fields.insert(key.clone(), asked.unwrap_or_else(|| default.clone()));
         }
         let usage = script.answer.usage;
-        Self { fields, created_at, usage, input_tokens: ask.prompt_tokens }
+        Self { fields, created_at, usage, prompt: Prompt::new(&script.answer, ask) }
     }
 
     /// The whole object.
@@ -110,11 +111,13 @@ impl Frame {
     fn counts(&self, spent: Spent) -> Value {
         let output = u64::try_from(spent.output).unwrap_or(u64::MAX);
         json!({
-            "input_tokens": self.input_tokens,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "input_tokens": self.prompt.total(),
+            "input_tokens_details": {
+                "cached_tokens": self.prompt.cached, "cache_write_tokens": self.prompt.written,
+            },
             "output_tokens": output,
             "output_tokens_details": {"reasoning_tokens": spent.reasoning},
-            "total_tokens": self.input_tokens.saturating_add(output),
+            "total_tokens": self.prompt.total().saturating_add(output),
         })
     }
 }

@@ -247,6 +247,14 @@ impl Script {
         self
     }
 
+    /// Tokens of the prompt that are said to have come from a cache and to have been written to it. They are added to
+    /// those of the request, and each dialect counts them as its provider does.
+    pub fn cached(mut self, read: u64, written: u64) -> Self {
+        self.answer.cached = read;
+        self.answer.cache_written = written;
+        self
+    }
+
     /// A refusal in place of text.
     pub fn refusal(mut self, text: impl Into<String>) -> Self {
         self.answer.refusal = Some(text.into());

@@ -4,6 +4,7 @@
 mod answers;
 mod bedrock;
 mod bedrock_requests;
+mod cached;
 mod control;
 mod errors;
 mod faults;
