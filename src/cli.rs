@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::demo;
 use crate::failure::Failure;
 
+mod catalog;
 mod check;
 mod explain;
 mod find;
@@ -16,9 +17,9 @@ mod sim;
 
 /// Verbs of later releases; asking for one is answered with 'not built yet'.
 const NOT_BUILT: &[&str] =
-    &["catalog", "keys", "report", "replay", "verify", "drill", "simulate", "import", "claude", "codex"];
+    &["keys", "report", "replay", "verify", "drill", "simulate", "import", "claude", "codex"];
 /// What can be asked for now, for the message about an unknown verb.
-const BUILT: &[&str] = &["serve", "demo", "check", "schema", "explain", "sim"];
+const BUILT: &[&str] = &["serve", "demo", "check", "schema", "explain", "catalog", "sim"];
 
 /// An LLM gateway whose heart is safe failover.
 #[derive(Debug, Parser)]
@@ -40,6 +41,8 @@ enum Verb {
     Schema,
     /// Say which targets a request may go to, in which order and why, without sending it
     Explain(explain::Explain),
+    /// List what is known of models, or import LiteLLM's prices
+    Catalog(catalog::Catalog),
     /// Run a simulated provider with scripted faults
     Sim(sim::Sim),
     #[command(external_subcommand)]
@@ -58,6 +61,7 @@ impl Cli {
             Verb::Check(check) => check.run(),
             Verb::Schema => schema::run(),
             Verb::Explain(explain) => explain.run(),
+            Verb::Catalog(catalog) => catalog.run(),
             Verb::Sim(sim) => sim.run(),
             Verb::Other(words) => Err(unknown(&words)),
         }

@@ -5,6 +5,8 @@
 #[path = "cli/process.rs"]
 mod process;
 
+#[path = "cli/catalogs.rs"]
+mod catalogs;
 #[path = "cli/explains.rs"]
 mod explains;
 #[path = "cli/serves.rs"]

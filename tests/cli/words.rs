@@ -82,9 +82,7 @@ fn a_reader_that_has_enough_is_no_error() {
 #[test]
 fn verbs_of_later_releases_say_so() {
     let folder = folder();
-    for verb in
-        ["catalog", "keys", "report", "replay", "verify", "drill", "simulate", "import", "claude", "codex"]
-    {
+    for verb in ["keys", "report", "replay", "verify", "drill", "simulate", "import", "claude", "codex"] {
         let done = run(folder.path(), &[verb, "--whatever"]);
         assert_eq!(done.status.code(), Some(2), "{verb}");
         assert_eq!(err(&done), format!("`pointsman {verb}` is not built yet\n"));

@@ -9,6 +9,7 @@ use secrecy::SecretString;
 
 use crate::Loaded;
 use crate::base_url::{self, Place};
+use crate::catalog;
 use crate::config::{AdminConfig, Auth, Azure, Config, Credential, ServerConfig, Source, Telemetry};
 use crate::problem::{Mark, Problem, Problems, Report};
 use crate::provider::{self, PROVIDERS, Provider};
@@ -81,10 +82,12 @@ pub fn from_environment(vars: &dyn Vars) -> Result<Loaded, NoTargets> {
     environment.not_built();
     let has_targets = !reached.is_empty();
     let (targets, upstreams) = reached.into_iter().map(|r| (r.target, r.upstream)).unzip();
+    let mut catalog = Catalog { targets, ..Catalog::default() };
+    catalog::complete(&mut catalog);
     let config = Config {
         server,
         admin,
-        catalog: Catalog { targets, ..Catalog::default() },
+        catalog,
         upstreams,
         process: ProcessPolicy::default(),
         keys: Vec::new(),

@@ -205,6 +205,7 @@ static MODEL: Section = Section {
         key("structured_output", Kind::Choice(STRUCTURED), "How much structure its output can promise."),
         key("reasoning", Kind::Flag, "Whether it thinks before it speaks."),
         key("prefill", Kind::Flag, "Whether it continues an assistant message."),
+        key("prompt_caching", Kind::Flag, "Whether its provider keeps the beginning of prompts."),
         nested("price", &PRICE, "What it costs, in USD per million tokens."),
     ],
     not_built: &[],
@@ -213,6 +214,23 @@ static MODEL: Section = Section {
 
 static PRICE: Section = Section {
     name: "price",
+    keys: &[
+        key("input", Kind::Usd, "USD per million input tokens."),
+        key("output", Kind::Usd, "USD per million output tokens."),
+        key(
+            "cache_read",
+            Kind::Usd,
+            "USD per million input tokens from the provider's cache; default as `input`.",
+        ),
+        key("cache_write", Kind::Usd, "USD per million input tokens into it; default as `input`."),
+        nested("batch", &BATCH_PRICE, "What batches cost."),
+    ],
+    not_built: &[],
+    required: &["input", "output"],
+};
+
+static BATCH_PRICE: Section = Section {
+    name: "price.batch",
     keys: &[
         key("input", Kind::Usd, "USD per million input tokens."),
         key("output", Kind::Usd, "USD per million output tokens."),

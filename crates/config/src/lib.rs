@@ -6,6 +6,7 @@
 //! column; and all of them come in one report.
 
 mod base_url;
+pub mod catalog;
 mod config;
 mod contract;
 mod environment;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use pointsman_core::target::{Catalog, Governance, Model, Route};
+use pointsman_core::target::{Catalog, Governance, Model, Route, Target};
 
+use crate::catalog;
 use crate::config::{Config, Key, ServerConfig, Source, Upstream};
 use crate::contract;
 use crate::govern;
@@ -24,17 +25,18 @@ pub(crate) fn file(root: &Node, name: &str, report: &mut Report) -> Option<Confi
     let names = targets.names(&file);
     let models = models(&file, &names, report);
     let (defaults, base) = defaults(&file, report);
-    let known = Known { names: &names, models: &models };
-    let routes = routes(&file, &base, &known, report);
+    let mut catalog = Catalog { targets: targets.known(), models, defaults, ..Catalog::default() };
+    catalog::complete(&mut catalog);
+    let known = Known { names: &names, models: &catalog.models };
+    catalog.routes = routes(&file, &base, &known, report);
     let keys = keys(&file, &names, report);
     let server = sections::server(&file, file.get("keys").is_some_and(|field| !field.is_empty()), report);
     let admin = sections::admin(&file, server.listen, report);
     targets.check(&server, report);
-    let (catalog_targets, upstreams): (Vec<_>, Vec<Upstream>) =
-        targets.reached.into_iter().map(|(_, r)| (r.target, r.upstream)).unzip();
+    let upstreams: Vec<Upstream> = targets.reached.into_iter().map(|(_, r)| r.upstream).collect();
     Some(Config {
         admin,
-        catalog: Catalog { targets: catalog_targets, models, routes, defaults },
+        catalog,
         upstreams,
         process: sections::process(&file, report),
         keys,
@@ -71,6 +73,10 @@ impl Targets {
             targets.reached.extend(reached.map(|reached| (at, reached)));
         }
         targets
+    }
+
+    fn known(&self) -> Vec<Target> {
+        self.reached.iter().map(|(_, reached)| reached.target.clone()).collect()
     }
 
     fn names(&self, file: &Fields<'_>) -> Names {

@@ -209,11 +209,21 @@ pub(crate) fn model(fields: &Fields<'_>, section: &'static Section, report: &mut
         structured_output: structured_output(fields, report),
         reasoning: fields.flag("reasoning", report),
         prefill: fields.flag("prefill", report),
+        prompt_caching: fields.flag("prompt_caching", report),
         price: fields.below("price", section, report).and_then(|price| {
-            let (input, output) = (price.micro_usd("input", report), price.micro_usd("output", report));
-            Some(Price { input: input?, output: output? })
+            let of = section.section_of("price")?;
+            let batch = price.below("batch", of, report).and_then(|batch| input_and_output(&batch, report));
+            let (cache_read, cache_write) =
+                (price.micro_usd("cache_read", report), price.micro_usd("cache_write", report));
+            let (input, output) = input_and_output(&price, report)?;
+            Some(Price { input, output, cache_read, cache_write, batch })
         }),
     }
+}
+
+fn input_and_output(fields: &Fields<'_>, report: &mut Report) -> Option<(u64, u64)> {
+    let (input, output) = (fields.micro_usd("input", report), fields.micro_usd("output", report));
+    Some((input?, output?))
 }
 
 /// One API key, with the places of the names that it may use.

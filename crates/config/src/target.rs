@@ -50,6 +50,7 @@ impl Essentials {
             provider: self.provider.name.to_owned(),
             model: self.model,
             upstream_model: self.upstream_model,
+            known: None,
             endpoint: self.place.endpoint,
             account,
             identity: format!("{identity:016x}"),

@@ -181,7 +181,7 @@ impl Plan {
         planner: &mut Planner<'_>,
     ) {
         let Some(target) = planner.catalog.target(index) else { return };
-        let model = planner.catalog.models.get(&models.model);
+        let model = planner.catalog.facts(target, &models.model);
         if let Some(why) = filter::exclusion(request, choice, target, model, planner.catalog) {
             self.excluded.push(Excluded { target: index, choice, why });
             return;
@@ -205,7 +205,7 @@ impl Plan {
         let (Some(models), Some(target)) = (request.models.get(choice), planner.catalog.target(index)) else {
             return;
         };
-        let model = planner.catalog.models.get(&models.model);
+        let model = planner.catalog.facts(target, &models.model);
         self.candidates.extend(candidate(choice, models, index, target, model, planner, request.endpoint));
     }
 

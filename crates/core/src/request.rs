@@ -197,7 +197,8 @@ impl Resolved {
 }
 
 /// Leads a requested name to what may serve it: a route, else a model, else `provider/model`, else a wildcard target of
-/// that provider, else the only provider that has wildcard targets. `None` is a 404.
+/// that provider, else one of the provider whose model the name is known to be, else the only provider that has wildcard
+/// targets. `None` is a 404.
 pub fn resolve(catalog: &Catalog, requested: &str) -> Option<Resolved> {
     if let Some(route) = catalog.routes.get(requested) {
         // A model that nothing serves keeps its place: the next one stays a substitution.
@@ -227,6 +228,11 @@ pub fn resolve_model(catalog: &Catalog, name: &str) -> Option<ModelChoice> {
         {
             return Some(choice);
         }
+    }
+    if let Some((provider, model)) = catalog.aliases.get(name).and_then(|known| known.split_once('/'))
+        && let Some(choice) = wildcard(catalog, provider, model)
+    {
+        return Some(choice);
     }
     let mut providers = catalog.targets.iter().filter(|t| t.model.is_none()).map(|t| t.provider.as_str());
     let only = providers.next()?;

@@ -20,6 +20,20 @@ pub struct Price {
     pub input: u64,
     /// Per million output tokens.
     pub output: u64,
+    /// Per million input tokens that were read from the provider's cache; unknown is as much as others.
+    pub cache_read: Option<u64>,
+    /// Per million input tokens that were written to it, for as long as it keeps them by default; as above.
+    pub cache_write: Option<u64>,
+    /// Per million input and output tokens of batches.
+    pub batch: Option<(u64, u64)>,
+}
+
+impl Price {
+    /// A price of which no more is known.
+    #[must_use]
+    pub const fn of(input: u64, output: u64) -> Self {
+        Self { input, output, cache_read: None, cache_write: None, batch: None }
+    }
 }
 
 /// How much structure a model can promise for its output.
@@ -52,8 +66,29 @@ pub struct Model {
     pub reasoning: Option<bool>,
     /// Whether a conversation may end with an assistant message to be continued.
     pub prefill: Option<bool>,
+    /// Whether its provider keeps the beginning of prompts, and reads it again for less.
+    pub prompt_caching: Option<bool>,
     /// What it costs; unknown is never zero.
     pub price: Option<Price>,
+}
+
+impl Model {
+    /// What is known here, and of the rest what is known there.
+    #[must_use]
+    pub fn over(self, there: &Self) -> Self {
+        Self {
+            context_window: self.context_window.or(there.context_window),
+            max_output: self.max_output.or(there.max_output),
+            modalities: self.modalities.or_else(|| there.modalities.clone()),
+            tools: self.tools.or(there.tools),
+            parallel_tool_calls: self.parallel_tool_calls.or(there.parallel_tool_calls),
+            structured_output: self.structured_output.or(there.structured_output),
+            reasoning: self.reasoning.or(there.reasoning),
+            prefill: self.prefill.or(there.prefill),
+            prompt_caching: self.prompt_caching.or(there.prompt_caching),
+            price: self.price.or(there.price),
+        }
+    }
 }
 
 /// A target's own admission limits.
@@ -87,6 +122,8 @@ pub struct Target {
     pub model: Option<String>,
     /// What the provider calls the model, where that is not its logical name.
     pub upstream_model: Option<String>,
+    /// What is known of the model as this target serves it; `None` where [`Catalog::models`] says it by name.
+    pub known: Option<Model>,
     /// The failure domain `scheme://host:port`.
     pub endpoint: String,
     /// The failure domain of the credential. Targets with the same credential at the same endpoint share it. Never the
@@ -179,8 +216,10 @@ pub struct Route {
 pub struct Catalog {
     /// All targets; a [`TargetIndex`] points into it.
     pub targets: Vec<Target>,
-    /// What is known of models, by logical name.
+    /// What is known of models, by logical name; of those that wildcards serve by `provider/model`.
     pub models: BTreeMap<String, Model>,
+    /// Names of models that mean one of a provider's: `gpt-4o` is `openai/gpt-4o`, if a wildcard serves it.
+    pub aliases: BTreeMap<String, String>,
     /// All routes, by name.
     pub routes: BTreeMap<String, Route>,
     /// For plain models, and where a route says nothing.
@@ -196,6 +235,11 @@ impl Catalog {
     /// The target of this name.
     pub fn find(&self, name: &str) -> Option<TargetIndex> {
         self.targets.iter().position(|t| t.name == name).map(TargetIndex)
+    }
+
+    /// What is known of a logical model as this target serves it.
+    pub fn facts<'c>(&'c self, target: &'c Target, model: &str) -> Option<&'c Model> {
+        target.known.as_ref().or_else(|| self.models.get(model))
     }
 
     /// Whether any target serves this logical model.

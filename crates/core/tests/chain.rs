@@ -44,7 +44,8 @@ fn everything() -> Model {
         structured_output: Some(StructuredOutput::JsonSchema),
         reasoning: Some(false),
         prefill: Some(true),
-        price: Some(Price { input: 1, output: 1 }),
+        prompt_caching: Some(true),
+        price: Some(Price::of(1, 1)),
     }
 }
 
@@ -54,6 +55,29 @@ fn m0(catalog: &mut Catalog, change: impl FnOnce(&mut Model)) {
 
 fn requires(catalog: &mut Catalog, contract: Contract) {
     catalog.routes.get_mut("route").unwrap().governance.requires = contract;
+}
+
+#[test]
+fn what_is_known_at_a_target_holds_there_in_place_of_what_is_known_of_the_name() {
+    let excluded_with = |known: Option<Model>| {
+        why(
+            |c| {
+                m0(c, |m| m.tools = Some(true));
+                c.targets[0].known = known;
+            },
+            |r| r.needs.tools = true,
+        )
+    };
+    assert_eq!(excluded_with(None), None);
+    let without = Model { tools: Some(false), ..everything() };
+    assert_eq!(excluded_with(Some(without)), Some(Exclusion::Lacks("tools")));
+}
+
+#[test]
+fn what_is_said_here_comes_before_what_is_known_there() {
+    let said = Model { max_output: Some(5), tools: Some(false), ..Model::default() };
+    let both = said.over(&everything());
+    assert_eq!(both, Model { max_output: Some(5), tools: Some(false), ..everything() });
 }
 
 #[test]
@@ -150,7 +174,7 @@ fn a_callers_preferences_narrow() {
         (|r| r.preferences.zero_retention = true, "zdr"),
         (|r| r.preferences.tags = vec!["eu".into()], "x-pointsman-tags"),
         (|r| r.preferences.quantizations = vec!["fp8".into()], "provider.quantizations"),
-        (|r| r.preferences.max_price = Some(Price { input: 9, output: 9 }), "provider.max_price"),
+        (|r| r.preferences.max_price = Some(Price::of(9, 9)), "provider.max_price"),
     ];
     for (wants, reason) in cases {
         assert_eq!(why(|_| {}, wants), Some(Exclusion::Preference(reason)));

@@ -210,7 +210,7 @@ proptest! {
             route.health.cooldown = cooldown;
             route.substitution.price_ceiling = Some(2.0);
             for model in ["m0", "m1"] {
-                let price = Some(Price { input: price.0, output: price.1 });
+                let price = Some(Price::of(price.0, price.1));
                 c.models.insert(model.into(), Model { price, ..Model::default() });
             }
             c.targets[0].limits = TargetLimits { rpm: Some(0), tpm: Some(u64::MAX), concurrency: Some(1) };

@@ -337,3 +337,22 @@ fn names_lead_to_a_route_then_a_model_then_a_providers_model_then_a_wildcard() {
     assert_eq!(first("other"), Some((false, "p/other".into(), at(1))));
     assert_eq!(resolve(&World::new("A").catalog, "other"), None);
 }
+
+#[test]
+fn a_known_name_leads_to_the_wildcard_of_whose_model_it_is_and_only_after_every_name_of_the_configuration() {
+    let mut world = wildcards();
+    let mut other = target("B", None);
+    other.provider = "q".into();
+    world.catalog.targets.push(other);
+    let first = |world: &World, name: &str| {
+        let choice = resolve(&world.catalog, name)?.models.remove(0);
+        Some((choice.model, choice.upstream, choice.targets[0].0))
+    };
+    assert_eq!(first(&world, "known"), None, "two providers have wildcards");
+    world.catalog.aliases.insert("known".into(), "q/known".into());
+    world.catalog.aliases.insert("m0".into(), "q/m0".into());
+    world.catalog.aliases.insert("absent".into(), "nobody/absent".into());
+    assert_eq!(first(&world, "known"), Some(("q/known".into(), Some("known".into()), 2)));
+    assert_eq!(first(&world, "m0"), Some(("m0".into(), None, 0)), "a target of its own");
+    assert_eq!(first(&world, "absent"), None);
+}

@@ -170,7 +170,7 @@ fn lowest_cost_orders_by_price_and_an_unknown_price_comes_last() {
     // Targets of one model cost the same in the catalog: the order of the configuration stays.
     let mut world = World::with("A,B", |c| {
         c.routes.get_mut("route").unwrap().governance.strategy = Order::LowestCost;
-        let price = Some(Price { input: 1, output: 1 });
+        let price = Some(Price::of(1, 1));
         c.models.insert("m0".into(), Model { price, ..Model::default() });
     });
     assert_eq!(served(&mut world), "A");

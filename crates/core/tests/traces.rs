@@ -352,7 +352,7 @@ fn a_lost_answer_of_a_replay_safe_request_is_unknown_and_yet_moves_on() {
 
 /// A model that costs one dollar per million tokens in each direction.
 fn priced(catalog: &mut Catalog, model: &str, per_million: u64) {
-    let price = Some(Price { input: per_million, output: per_million });
+    let price = Some(Price::of(per_million, per_million));
     catalog.models.insert(model.into(), Model { price, ..Model::default() });
 }
 

@@ -192,10 +192,7 @@ fn preferences(envelope: &Envelope, headers: &HeaderMap) -> Result<Preferences, 
         no_training: from.data_collection == Some(DataCollection::Deny),
         zero_retention: from.zdr == Some(true),
         require_parameters: from.require_parameters == Some(true),
-        max_price: from
-            .max_price
-            .as_ref()
-            .map(|max| Price { input: micro(max.prompt), output: micro(max.completion) }),
+        max_price: from.max_price.as_ref().map(|max| Price::of(micro(max.prompt), micro(max.completion))),
         tags: tags.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect(),
         quantizations: from.quantizations.clone(),
     })

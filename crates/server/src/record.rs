@@ -76,7 +76,13 @@ fn cost(exchange: &Exchange) -> Option<u64> {
     let last = exchange.controller.attempts().last()?;
     let price = exchange.controller.candidate(last.candidate)?.price?;
     let by = |tokens: u64, per_million: u64| u128::from(tokens) * u128::from(per_million);
-    let sum = by(usage.input_tokens, price.input) + by(usage.output_tokens, price.output);
+    // Both are counted in the input, too.
+    let read = usage.cached_tokens.min(usage.input_tokens);
+    let written = usage.cache_write_tokens.min(usage.input_tokens - read);
+    let sum = by(usage.input_tokens - read - written, price.input)
+        + by(read, price.cache_read.unwrap_or(price.input))
+        + by(written, price.cache_write.unwrap_or(price.input))
+        + by(usage.output_tokens, price.output);
     u64::try_from(sum.div_ceil(1_000_000)).ok()
 }
 

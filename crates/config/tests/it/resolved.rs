@@ -218,13 +218,16 @@ fn what_a_model_can_do_and_costs_is_taken_over() {
         structured_output: Some(StructuredOutput::JsonSchema),
         reasoning: Some(false),
         prefill: Some(false),
-        price: Some(Price { input: 2_500_000, output: 10_000_000 }),
+        prompt_caching: Some(true),
+        price: Some(Price {
+            cache_read: Some(1_250_000),
+            cache_write: Some(2_500_000),
+            batch: Some((1_250_000, 5_000_000)),
+            ..Price::of(2_500_000, 10_000_000)
+        }),
     };
     assert_eq!(config.catalog.models["gpt-4o"], model);
-    assert_eq!(
-        config.catalog.models["deepseek-chat"].price,
-        Some(Price { input: 270_000, output: 1_100_000 })
-    );
+    assert_eq!(config.catalog.models["deepseek-chat"].price, Some(Price::of(270_000, 1_100_000)));
     assert_eq!(config.catalog.models["deepseek-chat"].reasoning, None, "what is not said is unknown");
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn target(name: &str, model: Option<&str>) -> Target {
         dialects: Vec::new(),
         serves: None,
         stream_carries_everything: false,
+        known: None,
     }
 }
 

@@ -96,6 +96,7 @@ impl TargetSpec {
             dialects: Vec::new(),
             serves: None,
             stream_carries_everything: true,
+            known: None,
         }
     }
 }
