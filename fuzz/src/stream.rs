@@ -1,4 +1,4 @@
-//! A provider's stream, and its plain answer, in either dialect.
+//! A provider's stream, and its plain answer, in any dialect.
 
 use bytes::{Bytes, BytesMut};
 use pointsman_wire::classify::classify_error;
@@ -33,7 +33,7 @@ pub fn check(dialect: Dialect, input: &[u8]) {
     for event in &events {
         let before = (tap.output_chars(), tap.malformed(), tap.done(), tap.tool_calls_seen());
         let fact = tap.event(event.event.as_deref(), &event.data);
-        agrees(&tap, &fact, before);
+        agrees(dialect, &tap, &fact, before);
         if let Some(amended) = &fact.amended {
             same_but_for_its_words(dialect, &event.data, amended);
         }
@@ -58,14 +58,16 @@ fn events(stream: &[u8]) -> Vec<SseEvent> {
 }
 
 /// What one event told, beside the state after it.
-fn agrees(tap: &StreamTap, fact: &ChunkFacts, before: (u64, u64, bool, bool)) {
+fn agrees(dialect: Dialect, tap: &StreamTap, fact: &ChunkFacts, before: (u64, u64, bool, bool)) {
     let (output, malformed, done, called) = before;
     let is_output = matches!(fact.kind, ChunkKind::Output);
     assert_eq!(tap.output_chars() > output, is_output, "output is counted where there is some");
     assert_eq!(fact.output_tokens_estimate > 0, is_output);
     assert_eq!(tap.malformed() > malformed, matches!(fact.kind, ChunkKind::Malformed));
     assert!(!fact.expendable || matches!(fact.kind, ChunkKind::Malformed));
-    assert_eq!(tap.done(), done || matches!(fact.kind, ChunkKind::Done), "an end is an end");
+    // In Responses the event that finishes is the last one.
+    let last = matches!(fact.kind, ChunkKind::Finish) && dialect == Dialect::Responses;
+    assert_eq!(tap.done(), done || last || matches!(fact.kind, ChunkKind::Done), "an end is an end");
     assert!(tap.tool_calls_seen() || !called);
     assert!(!matches!(fact.kind, ChunkKind::Finish) || fact.finish);
     assert!(fact.usage.is_none() || fact.usage.as_ref() == tap.usage(), "the last usage holds");
@@ -78,7 +80,7 @@ fn agrees(tap: &StreamTap, fact: &ChunkFacts, before: (u64, u64, bool, bool)) {
 /// What was put right is the same JSON but for the name of the stream and the reasons of its ends, and something of these
 /// is another.
 fn same_but_for_its_words(dialect: Dialect, sent: &[u8], amended: &[u8]) {
-    assert!(dialect == Dialect::Chat, "Messages needs nothing put right");
+    assert!(dialect == Dialect::Chat, "the others need nothing put right");
     // A tap does not look at what it has no use for: there may be bytes in it that are no text.
     let Ok(mut sent) = serde_json::from_slice::<Value>(sent) else { return };
     let mut amended: Value = serde_json::from_slice(amended).expect("what was put right is JSON");
@@ -110,7 +112,7 @@ fn passed_on(dialect: Dialect, event: &SseEvent) {
     let Some(disclosed) = dialect.disclosed(&event.data, r#"{"target":"x"}"#) else { return };
     if let Ok(Value::Object(_)) = serde_json::from_slice(&event.data) {
         let value: Value = serde_json::from_slice(&disclosed).expect("an event with disclosure is JSON");
-        let holder = if dialect == Dialect::Chat { Some(&value) } else { value.get("message") };
+        let holder = if dialect == Dialect::Messages { value.get("message") } else { Some(&value) };
         assert!(holder.is_some_and(|holder| holder.get("pointsman").is_some()));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use pointsman_wire::dialect::{Dialect, StreamTap};
-use pointsman_wire::grammar::MessagesGrammar;
+use pointsman_wire::grammar::{MessagesGrammar, ResponsesGrammar};
 use pointsman_wire::sse::SseDecoder;
 use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, request};
 use serde_json::value::RawValue;
@@ -13,10 +13,11 @@ use serde_json::value::RawValue;
 /// Takes the first byte for the direction and for what comes: a request, a plain answer or a stream.
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
-    let (from, to) =
-        if first & 1 == 0 { (Dialect::Chat, Dialect::Messages) } else { (Dialect::Messages, Dialect::Chat) };
-    match (first >> 1) % 3 {
-        0 => asked(rest, from, to, first & 8 == 8),
+    let number = usize::from(*first);
+    let from = Dialect::ALL[number % 3];
+    let to = Dialect::ALL[(number + 1 + number / 3 % 2) % 3];
+    match number / 6 % 3 {
+        0 => asked(rest, from, to, first & 128 == 128),
         1 => answered(rest, from, to),
         _ => streamed(rest, from, to),
     }
@@ -79,12 +80,16 @@ fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
     written.push(out.freeze());
     let mut tap = StreamTap::new(to);
     let mut grammar = MessagesGrammar::new();
+    let mut numbered = ResponsesGrammar::new();
     let mut events = 0;
     while let Ok(Some(event)) = written.next_event() {
         events += 1;
         tap.event(event.event.as_deref(), &event.data);
         if to == Dialect::Messages {
             grammar.event(event.event.as_deref(), &event.data).expect("the grammar of Messages");
+        }
+        if to == Dialect::Responses {
+            numbered.event(event.event.as_deref(), &event.data).expect("the grammar of Responses");
         }
     }
     assert_eq!(tap.malformed(), 0, "each event can be read");

@@ -159,7 +159,7 @@ const ENDPOINTS: &[(&[&str], Option<&str>)] = &[
     (&["messages"], Some("messages")),
     (&["messages", "count_tokens"], Some("messages")),
     (&["completions"], None),
-    (&["responses"], None),
+    (&["responses"], Some("responses")),
     (&["embeddings"], None),
     (&["models"], None),
 ];

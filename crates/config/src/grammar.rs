@@ -106,7 +106,7 @@ pub(crate) const PROVIDERS: &[&str] = &[
 ];
 
 /// The wire formats that a target may be kept to.
-pub(crate) const DIALECTS: &[&str] = &["chat", "messages"];
+pub(crate) const DIALECTS: &[&str] = &["chat", "messages", "responses"];
 
 /// The whole file.
 pub(crate) static FILE: Section = Section {

@@ -35,6 +35,8 @@ const CHAT: &[&str] = &["chat"];
 const MESSAGES: &[&str] = &["messages"];
 /// Self-hosted servers serve Anthropic's Messages beside Chat Completions.
 const CHAT_AND_MESSAGES: &[&str] = &["chat", "messages"];
+const CHAT_AND_RESPONSES: &[&str] = &["chat", "responses"];
+const ALL_OF_OPENAI_AND_MESSAGES: &[&str] = &["chat", "messages", "responses"];
 
 const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Provider {
     Provider {
@@ -62,8 +64,16 @@ const fn local(name: &'static str, base_url: &'static str) -> Provider {
 
 /// All rows. Addresses are those of each provider's API reference, ports of self-hosted servers their documented ones.
 pub(crate) static PROVIDERS: [Provider; 23] = [
-    hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-    Provider { base_url: None, form: BaseForm::Azure, ..hosted("azure", "", "AZURE_OPENAI_API_KEY") },
+    Provider {
+        dialects: CHAT_AND_RESPONSES,
+        ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
+    },
+    Provider {
+        base_url: None,
+        form: BaseForm::Azure,
+        dialects: CHAT_AND_RESPONSES,
+        ..hosted("azure", "", "AZURE_OPENAI_API_KEY")
+    },
     // Nothing is known of it, so nothing is promised for its streams.
     Provider {
         base_url: None,
@@ -71,9 +81,9 @@ pub(crate) static PROVIDERS: [Provider; 23] = [
         stream_carries_everything: false,
         ..local("openai-compatible", "")
     },
-    local("vllm", "http://127.0.0.1:8000/v1"),
+    Provider { dialects: ALL_OF_OPENAI_AND_MESSAGES, ..local("vllm", "http://127.0.0.1:8000/v1") },
     local("llama-cpp", "http://127.0.0.1:8080/v1"),
-    local("sglang", "http://127.0.0.1:30000/v1"),
+    Provider { dialects: ALL_OF_OPENAI_AND_MESSAGES, ..local("sglang", "http://127.0.0.1:30000/v1") },
     local("ollama", "http://127.0.0.1:11434/v1"),
     hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),

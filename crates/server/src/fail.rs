@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use pointsman_core::controller::Cause;
-use pointsman_wire::dialect::{Dialect, Fault};
+use pointsman_wire::dialect::{Dialect, Fault, StreamFrame};
 use pointsman_wire::error::ErrorView;
 use serde_json::{Map, Value};
 
@@ -159,7 +159,7 @@ impl ApiError {
 
     /// The status that this error has in a dialect.
     pub(crate) fn status_in(&self, dialect: Dialect) -> StatusCode {
-        if self.passed_on || dialect == Dialect::Chat {
+        if self.passed_on || matches!(dialect, Dialect::Chat | Dialect::Responses) {
             return self.status;
         }
         StatusCode::from_u16(dialect.says(self.fault).status).unwrap_or(self.status)
@@ -204,9 +204,15 @@ impl ApiError {
         response
     }
 
-    /// The event that ends a stream with this error.
-    pub(crate) fn event(&self, dialect: Dialect, request_id: &str, pointsman: &Value) -> Bytes {
-        self.worded(dialect, |view| dialect.error_event(view, Some(request_id), Some(pointsman)))
+    /// The event that ends a stream with this error. `frame`: what the client was told of the stream before.
+    pub(crate) fn event(
+        &self,
+        dialect: Dialect,
+        request_id: &str,
+        pointsman: &Value,
+        frame: Option<&StreamFrame>,
+    ) -> Bytes {
+        self.worded(dialect, |view| dialect.error_event(view, Some(request_id), Some(pointsman), frame))
     }
 }
 

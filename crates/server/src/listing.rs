@@ -36,9 +36,16 @@ pub(crate) fn bare(path: &str) -> &str {
 pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
     let bare = bare(path);
     // The header only tells where the path does not.
-    let openais = bare.starts_with("/chat/") || Endpoint::of_path(bare).is_some();
-    let header = || !openais && headers.contains_key(&names::ANTHROPIC_VERSION);
-    if bare.starts_with("/messages") || header() { Dialect::Messages } else { Dialect::Chat }
+    let openai =
+        bare.starts_with("/chat/") || bare.starts_with("/responses") || Endpoint::of_path(bare).is_some();
+    let header = || !openai && headers.contains_key(&names::ANTHROPIC_VERSION);
+    if bare.starts_with("/responses") {
+        Dialect::Responses
+    } else if bare.starts_with("/messages") || header() {
+        Dialect::Messages
+    } else {
+        Dialect::Chat
+    }
 }
 
 /// The names that a caller may ask for.
@@ -70,7 +77,7 @@ pub(crate) fn models(
 
 fn list(dialect: Dialect, data: Vec<Value>) -> Value {
     match dialect {
-        Dialect::Chat => json!({ "object": "list", "data": data }),
+        Dialect::Chat | Dialect::Responses => json!({ "object": "list", "data": data }),
         Dialect::Messages => {
             let id = |model: Option<&Value>| model.and_then(|m| m.get("id")).cloned().unwrap_or(Value::Null);
             let (first, last) = (id(data.first()), id(data.last()));

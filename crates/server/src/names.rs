@@ -59,9 +59,11 @@ impl Names {
     pub(crate) fn of(dialect: Dialect) -> &'static Self {
         static CHAT: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Chat));
         static MESSAGES: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Messages));
+        static RESPONSES: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Responses));
         match dialect {
             Dialect::Chat => &CHAT,
             Dialect::Messages => &MESSAGES,
+            Dialect::Responses => &RESPONSES,
         }
     }
 

@@ -104,6 +104,7 @@ async fn route(
     let asked = match bare {
         "/chat/completions" => Some((Endpoint::Generation, Dialect::Chat)),
         "/messages" => Some((Endpoint::Generation, Dialect::Messages)),
+        "/responses" => Some((Endpoint::Generation, Dialect::Responses)),
         other => Endpoint::of_path(other).map(|endpoint| (endpoint, Dialect::Chat)),
     };
     match (request.method(), asked, bare) {
@@ -367,7 +368,7 @@ impl Early {
                     exchange.early = true;
                     match released {
                         Released::Live(live) => Self::relay(Relay::new(exchange, live)).await,
-                        Released::Stopped(stop) => Some((exchange.event_of(&stop), Self::Over)),
+                        Released::Stopped(stop) => Some((exchange.event_of(&stop, None), Self::Over)),
                         // A request that wants a stream is never answered whole.
                         Released::Whole(_) => None,
                     }

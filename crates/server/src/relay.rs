@@ -131,7 +131,8 @@ impl Relay {
         if !matches!(self.state, State::Reading) {
             return Some(out.freeze());
         }
-        if self.live.ended {
+        // Where the event that finishes is the last one, nothing is waited for.
+        if self.live.ended || self.live.tap.done() {
             self.at_the_end(&mut out);
         } else {
             // The chunk that brought the first output may hold more.
@@ -275,12 +276,23 @@ impl Relay {
                 let words = "an event cannot be read, and what it said may matter";
                 self.break_off(verdict::bad_response(words, Phase::Committed, false), out);
             }
-            _ if self.translator.is_some() => self.translate(event, out),
+            _ if self.translator.is_some() => {
+                self.translate(event, out);
+                self.at_the_last(out);
+            }
             _ if facts.usage_only && !self.exchange.inbound.envelope.include_usage() => {}
             _ => {
                 let data = facts.amended.as_ref().unwrap_or(&event.data);
                 self.endpoint().write_event(dialect, out, event.event.as_deref(), data);
+                self.at_the_last(out);
             }
+        }
+    }
+
+    /// Where the event that finishes is the last one (Responses), nothing more is waited for.
+    fn at_the_last(&mut self, out: &mut BytesMut) {
+        if self.live.tap.done() && matches!(self.state, State::Reading) {
+            self.at_the_end(out);
         }
     }
 
@@ -353,7 +365,9 @@ impl Relay {
             Failed { kind: FailureKind::PartialStream, phase: Phase::Committed, excused, ..failure.failed };
         let command = self.exchange.fail(AttemptFailure { failed, ..failure });
         if let Command::Stop(stop) = command {
-            out.extend_from_slice(&self.exchange.event_of(&stop));
+            let frame =
+                self.translator.as_ref().map_or_else(|| self.live.tap.frame(), StreamTranslator::frame);
+            out.extend_from_slice(&self.exchange.event_of(&stop, frame.as_ref()));
         }
     }
 

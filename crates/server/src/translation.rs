@@ -52,7 +52,14 @@ pub(crate) fn spoken(exchange: &Exchange, attempt: &Attempt) -> Dialect {
     let speaks = |dialect: Dialect| {
         target.is_none_or(|t| t.dialects.is_empty() || t.dialects.iter().any(|d| d == dialect.name()))
     };
-    if speaks(asked) { asked } else { Dialect::ALL.into_iter().find(|d| speaks(*d)).unwrap_or(asked) }
+    if speaks(asked) {
+        return asked;
+    }
+    // What a model thought survives the turn in Responses alone.
+    let reasons = exchange.controller.candidate(attempt.candidate).is_some_and(|c| c.reasons);
+    let others =
+        if reasons { [Dialect::Responses, Dialect::Chat] } else { [Dialect::Chat, Dialect::Responses] };
+    others.into_iter().chain(Dialect::ALL).find(|d| speaks(*d)).unwrap_or(asked)
 }
 
 /// The client's request in the dialect of the attempt, rendered afresh. Notes what was lost, and how the answer must be
@@ -78,7 +85,7 @@ pub(crate) fn body(
         reasons: candidate.is_some_and(|c| c.reasons),
         max_tokens_name: edits.max_tokens_name,
         origin: &origin,
-        custom_tools: false,
+        custom_tools: exchange.snapshot.upstream(attempt.target).is_some_and(|u| u.provider.custom_tools),
     };
     let written = translate::request(&exchange.inbound.body, asked, spoken, &destination).map_err(refused)?;
     let strict = exchange.controller.request().governance.on_loss == OnLoss::Reject;
@@ -98,6 +105,7 @@ pub(crate) fn body(
         created_s: u64::try_from(exchange.inbound.at_unix_ms / 1_000).unwrap_or(0),
         include_usage: exchange.inbound.envelope.include_usage(),
         origin,
+        echo: translate::echo(asked, &exchange.inbound.body),
     };
     exchange.translation = Some(Translation { spoken, asked, back });
     Ok(written.body)

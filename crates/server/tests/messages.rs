@@ -15,6 +15,8 @@ mod heartbeat;
 mod line;
 #[path = "messages/neighbours.rs"]
 mod neighbours;
+#[path = "messages/responses.rs"]
+mod responses;
 #[path = "messages/shapes.rs"]
 mod shapes;
 #[path = "e2e/support.rs"]

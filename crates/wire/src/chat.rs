@@ -21,7 +21,9 @@ pub use stream::StreamDecoder;
 pub use usage::Usage;
 
 pub(crate) use reply::{decode as decode_answer, encode as encode_answer};
-pub(crate) use request::{decode as decode_request, encode as encode_request};
+pub(crate) use request::{
+    data_url, decode as decode_request, effort_of, encode as encode_request, joined, source,
+};
 
 /// A sign of life that every official SDK's parser takes: a comment.
 #[must_use]

@@ -1,7 +1,7 @@
 //! What differs between the dialects that clients speak, so that everything else can be one path.
 //!
 //! A dialect is chosen by the path of a request and holds for its answer too. What reads and writes the bodies
-//! is [`crate::chat`] and [`crate::messages`]; here one value selects between them.
+//! is [`crate::chat`], [`crate::messages`] and [`crate::responses`]; here one value selects between them.
 
 mod answer;
 mod fault;
@@ -14,10 +14,11 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::{self, ErrorView};
 use crate::sse::write_event;
-use crate::{chat, messages};
+use crate::{chat, messages, responses};
 
 pub use answer::check_answer;
 pub use fault::{Fault, Said};
@@ -31,11 +32,28 @@ pub enum Dialect {
     Chat,
     /// Anthropic Messages.
     Messages,
+    /// OpenAI Responses.
+    Responses,
+}
+
+/// What a client has been told of a stream, as far as an event that ends it with an error must repeat it.
+#[derive(Debug, Clone, Default)]
+pub struct StreamFrame {
+    /// The answer's id.
+    pub id: String,
+    /// The model, as the provider calls it.
+    pub model: String,
+    /// The answer's time, in seconds since 1970.
+    pub created_s: u64,
+    /// The number of the next event.
+    pub sequence: u64,
+    /// The output so far as JSON, where it was kept.
+    pub output: Option<Box<RawValue>>,
 }
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: [Self; 2] = [Self::Chat, Self::Messages];
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Messages, Self::Responses];
 
     /// Its name in records, metrics and `explain`.
     #[must_use]
@@ -43,6 +61,7 @@ impl Dialect {
         match self {
             Self::Chat => "chat",
             Self::Messages => "messages",
+            Self::Responses => "responses",
         }
     }
 
@@ -56,21 +75,23 @@ impl Dialect {
         }
     }
 
-    /// The end of a complete stream, if the provider's own end did not come: `[DONE]`, or `message_stop`.
+    /// The end of a complete stream, if the provider's own end did not come: `[DONE]`, or `message_stop`. Nothing in
+    /// Responses, where the event that finishes is the last one.
     #[must_use]
     pub fn end_event(self) -> &'static [u8] {
         match self {
             Self::Chat => chat::done_event(),
             Self::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+            Self::Responses => b"",
         }
     }
 
     /// Appends one event for the client with the provider's own data. The SDKs for Messages skip events without
-    /// a name, so there the name is that of the data's `type`, else the one that the provider gave.
+    /// a name, and in Responses each has one, so there the name is that of the data's `type`, else the one that the provider gave.
     pub fn write_event(self, out: &mut BytesMut, name: Option<&[u8]>, data: &[u8]) {
         match self {
             Self::Chat => write_event(out, None, data),
-            Self::Messages => {
+            Self::Messages | Self::Responses => {
                 let kind = messages::event_kind(data);
                 write_event(out, kind.as_deref().map(str::as_bytes).or(name), data);
             }
@@ -78,11 +99,11 @@ impl Dialect {
     }
 
     /// The event with a `pointsman` object of this JSON added, or `None` if this event cannot carry it: for
-    /// Chat any JSON object can, for Messages `message_start` alone, inside its `message`. Its other bytes stay.
+    /// Chat and Responses any JSON object can, for Messages `message_start` alone, inside its `message`. Its other bytes stay.
     #[must_use]
     pub fn disclosed(self, data: &[u8], pointsman_json: &str) -> Option<Bytes> {
         match self {
-            Self::Chat => {
+            Self::Chat | Self::Responses => {
                 data.trim_ascii().starts_with(b"{").then(|| chat::add_disclosure(data, pointsman_json))
             }
             Self::Messages => messages::add_disclosure(data, pointsman_json),
@@ -98,21 +119,24 @@ impl Dialect {
         pointsman: Option<&Value>,
     ) -> Vec<u8> {
         match self {
-            Self::Chat => error::chat_error_body(view, pointsman),
+            Self::Chat | Self::Responses => error::chat_error_body(view, pointsman),
             Self::Messages => error::messages_error_body(view, request_id, pointsman),
         }
     }
 
-    /// The same as the last event of a stream. Nothing may follow it.
+    /// The same as the last event of a stream. Nothing may follow it. `frame`: what the client was told of the stream
+    /// before, if anything.
     #[must_use]
     pub fn error_event(
         self,
         view: &ErrorView<'_>,
         request_id: Option<&str>,
         pointsman: Option<&Value>,
+        frame: Option<&StreamFrame>,
     ) -> Bytes {
         match self {
             Self::Chat => error::chat_error_event(view, pointsman),
+            Self::Responses => responses::failed(view, pointsman, frame, request_id),
             Self::Messages => {
                 let mut out = BytesMut::new();
                 write_event(&mut out, Some(b"error"), &self.error_body(view, request_id, pointsman));
@@ -127,7 +151,7 @@ impl Dialect {
     #[must_use]
     pub fn error_kind(self, provider: Option<&str>, status: u16) -> Option<Cow<'_, str>> {
         match self {
-            Self::Chat => provider.map(|kind| Cow::Owned(kind.to_owned())),
+            Self::Chat | Self::Responses => provider.map(|kind| Cow::Owned(kind.to_owned())),
             Self::Messages => Some(Cow::Borrowed(messages::error_kind(provider, status))),
         }
     }
@@ -143,7 +167,7 @@ impl Dialect {
     #[must_use]
     pub fn forwarded_headers(self) -> &'static [&'static str] {
         match self {
-            Self::Chat => &["openai-beta"],
+            Self::Chat | Self::Responses => &["openai-beta"],
             Self::Messages => &["anthropic-version", "anthropic-beta"],
         }
     }
@@ -159,7 +183,7 @@ impl Dialect {
     #[must_use]
     pub fn upstream_request_ids(self) -> &'static [&'static str] {
         match self {
-            Self::Chat => &["x-request-id", "apim-request-id"],
+            Self::Chat | Self::Responses => &["x-request-id", "apim-request-id"],
             Self::Messages => &["request-id", "x-request-id"],
         }
     }
@@ -168,7 +192,7 @@ impl Dialect {
     #[must_use]
     pub fn client_request_ids(self) -> &'static [&'static str] {
         match self {
-            Self::Chat => &["x-request-id"],
+            Self::Chat | Self::Responses => &["x-request-id"],
             Self::Messages => &["x-request-id", "request-id"],
         }
     }
@@ -178,6 +202,7 @@ impl Dialect {
         match self {
             Self::Chat => "/chat/completions",
             Self::Messages => "/messages",
+            Self::Responses => "/responses",
         }
     }
 }

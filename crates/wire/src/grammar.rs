@@ -5,17 +5,20 @@
 //! its kind, a stop · `message_delta` · `message_stop` last. `ping`, and an event of a type that is not known yet, may
 //! come anywhere after `message_start`, an `error` at any time, and then it is the last event. Each event carries its type as its name.
 
+mod responses;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
+pub use responses::ResponsesGrammar;
+
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With `message_stop`.
+    /// With `message_stop`, `response.completed` or `response.incomplete`.
     Complete,
-    /// With `error`.
+    /// With `error` or `response.failed`.
     Error,
 }
 

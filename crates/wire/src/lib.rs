@@ -32,5 +32,6 @@ mod json;
 pub mod messages;
 pub mod passthrough;
 pub mod provider;
+pub mod responses;
 pub mod sse;
 pub mod translate;

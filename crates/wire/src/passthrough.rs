@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
 use crate::envelope::{Envelope, Field};
 use crate::json::Span;
-use crate::messages;
+use crate::{messages, responses};
 
 /// What happens to the `provider` field of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,6 +96,7 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
     match envelope.dialect() {
         Dialect::Chat => sent,
         Dialect::Messages => messages::without_foreign(sent),
+        Dialect::Responses => responses::without_foreign(sent),
     }
 }
 
@@ -198,16 +199,7 @@ impl Plan<'_> {
         self.plan_additions();
         // An insertion at the start of a removed range comes before it.
         self.replaced.sort_by_key(|(span, _)| (span.start, span.end));
-        let grown: usize = self.replaced.iter().map(|(_, text)| text.len()).sum();
-        let mut out = BytesMut::with_capacity(body.len() + grown);
-        let mut done = 0;
-        for (span, text) in &self.replaced {
-            out.put_slice(body.get(done..span.start).unwrap_or_default());
-            out.put_slice(text.as_bytes());
-            done = span.end;
-        }
-        out.put_slice(body.get(done..).unwrap_or_default());
-        out.freeze()
+        spliced(body, &self.replaced)
     }
 
     /// A member goes with the comma after it; members at the end go with the comma before the first of them.
@@ -234,6 +226,20 @@ impl Plan<'_> {
             self.replaced.push((self.envelope.inside..self.envelope.inside, text));
         }
     }
+}
+
+/// The bytes with other texts in these places, which stand in their order and do not overlap.
+pub(crate) fn spliced(body: &[u8], places: &[(Span, String)]) -> Bytes {
+    let grown: usize = places.iter().map(|(_, text)| text.len()).sum();
+    let mut out = BytesMut::with_capacity(body.len() + grown);
+    let mut done = 0;
+    for (span, text) in places {
+        out.put_slice(body.get(done..span.start).unwrap_or_default());
+        out.put_slice(text.as_bytes());
+        done = span.end;
+    }
+    out.put_slice(body.get(done..).unwrap_or_default());
+    out.freeze()
 }
 
 fn json_string(text: &str) -> String {

@@ -86,6 +86,8 @@ pub struct Provider {
     pub dialects: &'static [Dialect],
     /// The endpoints that it has beside conversations; `None` where nothing is known.
     pub endpoints: Option<&'static [Endpoint]>,
+    /// It has tools that take any text, in dialects that have such.
+    pub custom_tools: bool,
     /// Headers that it requires, with what they are if the client sent none. Lower-case.
     pub required_headers: &'static [(&'static str, &'static str)],
 }
@@ -244,6 +246,10 @@ fn without_endpoint(base: &str) -> Base<'_> {
 fn azure_url(base: &str, end: &str, deployment: &str, api_version: Option<&str>) -> String {
     let root = base.strip_suffix("/openai/v1").or_else(|| base.strip_suffix("/openai")).unwrap_or(base);
     match api_version {
+        // Responses has the deployment's name in the body (Azure OpenAI reference, "Responses API").
+        Some(version) if end == Dialect::Responses.path() && !base.ends_with("/openai/v1") => {
+            format!("{root}/openai{end}?api-version={}", encode(version))
+        }
         Some(version) if !base.ends_with("/openai/v1") => {
             let (deployment, version) = (encode(deployment), encode(version));
             format!("{root}/openai/deployments/{deployment}{end}?api-version={version}")

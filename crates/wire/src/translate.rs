@@ -16,7 +16,8 @@ use bytes::Bytes;
 use crate::dialect::Dialect;
 use crate::ir::{Answer, Block, Losses, Request, Signature, Unreadable, Untranslatable};
 use crate::passthrough::MaxTokensName;
-use crate::{chat, messages};
+use crate::responses::Echo;
+use crate::{chat, messages, responses};
 
 pub use names::Names;
 pub(crate) use names::fingerprint;
@@ -69,6 +70,17 @@ pub struct Back {
     pub include_usage: bool,
     /// The target that answers, as [`origin`] names it.
     pub origin: String,
+    /// What the client asked, where its answer repeats that: see [`echo`].
+    pub echo: Echo,
+}
+
+/// What an answer in the client's dialect repeats of its request.
+#[must_use]
+pub fn echo(client: Dialect, body: &[u8]) -> Echo {
+    match client {
+        Dialect::Chat | Dialect::Messages => Echo::default(),
+        Dialect::Responses => Echo::of(body),
+    }
 }
 
 /// Why a request is not sent in another dialect.
@@ -96,6 +108,7 @@ pub fn request(
     let written = match to {
         Dialect::Chat => chat::encode_request(&request, destination)?,
         Dialect::Messages => messages::encode_request(&request, destination)?,
+        Dialect::Responses => responses::encode_request(&request, destination)?,
     };
     Ok(written)
 }
@@ -104,6 +117,7 @@ fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
     match dialect {
         Dialect::Chat => chat::decode_request(body),
         Dialect::Messages => messages::decode_request(body),
+        Dialect::Responses => responses::decode_request(body),
     }
 }
 
@@ -115,12 +129,14 @@ pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<By
     let mut answer = match from {
         Dialect::Chat => chat::decode_answer(body)?,
         Dialect::Messages => messages::decode_answer(body)?,
+        Dialect::Responses => responses::decode_answer(body)?,
     };
     back.names.restore(&mut answer);
     seal_thoughts(&mut answer, from, &back.origin);
     let bytes = match to {
         Dialect::Chat => chat::encode_answer(&answer, back.created_s),
         Dialect::Messages => messages::encode_answer(&answer),
+        Dialect::Responses => responses::encode_answer(&answer, back),
     };
     bytes.map(Bytes::from).map_err(|_| Unreadable::at("", "cannot be written as JSON"))
 }

@@ -20,6 +20,14 @@ fn cases() -> BTreeMap<String, Value> {
     files.map(read).collect()
 }
 
+/// `from` and `to`; where `to` is left out, the other one of Chat Completions and Messages.
+fn dialects(case: &Value) -> (Dialect, Dialect) {
+    let named = |name: &Value| Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
+    let from = named(&case["from"]).unwrap();
+    let other = if from == Dialect::Chat { Dialect::Messages } else { Dialect::Chat };
+    (from, named(&case["to"]).unwrap_or(other))
+}
+
 fn destination(case: &Value) -> Destination<'_> {
     let given = &case["destination"];
     let flag = |name: &str| given[name].as_bool().unwrap_or(false);
@@ -67,10 +75,7 @@ fn fits(expected: &Value, sent: &Value, words: &mut BTreeMap<String, String>) ->
 fn a_request_in_another_dialect_says_the_same_or_says_what_it_lost() {
     let mut wrong = Vec::new();
     for (name, case) in cases() {
-        let (from, to) = match case["from"].as_str() {
-            Some("chat") => (Dialect::Chat, Dialect::Messages),
-            _ => (Dialect::Messages, Dialect::Chat),
-        };
+        let (from, to) = dialects(&case);
         let body = case["body"].to_string();
         let told = match request(body.as_bytes(), from, to, &destination(&case)) {
             Ok(written) => {
@@ -104,10 +109,7 @@ fn a_request_in_another_dialect_says_the_same_or_says_what_it_lost() {
 #[test]
 fn the_same_request_is_written_the_same_each_time() {
     for (name, case) in cases() {
-        let (from, to) = match case["from"].as_str() {
-            Some("chat") => (Dialect::Chat, Dialect::Messages),
-            _ => (Dialect::Messages, Dialect::Chat),
-        };
+        let (from, to) = dialects(&case);
         let body = case["body"].to_string();
         let write = || request(body.as_bytes(), from, to, &destination(&case)).map(|w| w.body);
         assert_eq!(write(), write(), "{name}");

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
-use pointsman_wire::dialect::{Dialect, Gather, StreamTap};
-use pointsman_wire::grammar::{Ending, MessagesGrammar};
+use pointsman_wire::dialect::{Dialect, Gather, StreamTap, check_answer};
+use pointsman_wire::grammar::{Ending, MessagesGrammar, ResponsesGrammar, Violation};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, request};
 use serde_json::{Value, json};
@@ -15,11 +15,12 @@ fn back() -> Back {
     Back { created_s: 1_700_000_000, include_usage: true, origin: "0451".to_owned(), ..Back::default() }
 }
 
-fn other(dialect: Dialect) -> Dialect {
-    match dialect {
-        Dialect::Chat => Dialect::Messages,
-        Dialect::Messages => Dialect::Chat,
-    }
+const FOLDERS: [(&str, Dialect); 3] =
+    [("chat", Dialect::Chat), ("messages", Dialect::Messages), ("responses", Dialect::Responses)];
+
+/// Each dialect but this one.
+fn others(dialect: Dialect) -> impl Iterator<Item = Dialect> {
+    FOLDERS.into_iter().map(|(_, other)| other).filter(move |other| *other != dialect)
 }
 
 fn files(folder: &str, end: &str) -> Vec<PathBuf> {
@@ -57,8 +58,8 @@ fn meaning(stream: &[u8]) -> Vec<(Option<String>, Value)> {
     events(stream).iter().map(|event| (name(event), data(event))).collect()
 }
 
-fn translated(from: Dialect, stream: &[u8]) -> Vec<u8> {
-    let mut translator = StreamTranslator::new(from, other(from), back());
+fn translated(from: Dialect, to: Dialect, stream: &[u8]) -> Vec<u8> {
+    let mut translator = StreamTranslator::new(from, to, back());
     let mut out = BytesMut::new();
     for event in events(stream) {
         translator.event(event.event.as_deref(), &event.data, &mut out).unwrap();
@@ -67,17 +68,59 @@ fn translated(from: Dialect, stream: &[u8]) -> Vec<u8> {
     out.to_vec()
 }
 
+/// `NAME.in.sse` in the dialect that its name begins with; `NAME.DIALECT.sse` is what becomes of it there, and `NAME.out.sse`
+/// what becomes of it in the other one of Chat Completions and Messages.
 #[test]
 fn a_stream_in_another_dialect_says_the_same() {
     let mut seen = 0;
     for path in files("translate/streams", ".in.sse") {
-        let from = if name(&path).starts_with("chat") { Dialect::Chat } else { Dialect::Messages };
-        let out = path.to_str().unwrap().replace(".in.sse", ".out.sse");
-        let got = translated(from, &fs::read(&path).unwrap());
-        assert_eq!(meaning(&got), meaning(&fs::read(out).unwrap()), "{}", name(&path));
-        seen += 1;
+        let begins = |(folder, _): &(&str, Dialect)| name(&path).starts_with(folder);
+        let (_, from) = FOLDERS.into_iter().find(begins).unwrap();
+        for to in others(from) {
+            let named = path.to_str().unwrap().replace(".in.sse", &format!(".{}.sse", to.name()));
+            let first = path.to_str().unwrap().replace(".in.sse", ".out.sse");
+            let pair = from != Dialect::Responses && to != Dialect::Responses;
+            let Ok(expected) = fs::read(if pair { first } else { named }) else { continue };
+            let got = translated(from, to, &fs::read(&path).unwrap());
+            assert_eq!(meaning(&got), meaning(&expected), "{} as {}", name(&path), to.name());
+            seen += 1;
+        }
     }
-    assert_eq!(seen, 13);
+    assert_eq!(seen, 18);
+}
+
+/// A stream's grammar, where its dialect has one.
+enum Grammar {
+    None,
+    Messages(MessagesGrammar),
+    Responses(ResponsesGrammar),
+}
+
+impl Grammar {
+    fn of(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Messages => Self::Messages(MessagesGrammar::new()),
+            Dialect::Responses => Self::Responses(ResponsesGrammar::new()),
+            _ => Self::None,
+        }
+    }
+
+    fn holds(mut self, stream: &[u8]) -> Result<(), Violation> {
+        for event in events(stream) {
+            let name = event.event.as_deref();
+            match &mut self {
+                Self::None => {}
+                Self::Messages(grammar) => grammar.event(name, &event.data)?,
+                Self::Responses(grammar) => grammar.event(name, &event.data)?,
+            }
+        }
+        match self {
+            Self::None => {}
+            Self::Messages(grammar) => assert_eq!(grammar.end()?, Ending::Complete),
+            Self::Responses(grammar) => assert_eq!(grammar.end()?, Ending::Complete),
+        }
+        Ok(())
+    }
 }
 
 /// What a whole answer says, in words that are of no dialect.
@@ -95,6 +138,21 @@ fn said(dialect: Dialect, answer: &Value) -> Value {
                 // One that the limit on tokens cut off is no call.
                 if let Ok(arguments) = serde_json::from_str::<Value>(arguments) {
                     calls.push(json!([call["function"]["name"], arguments]));
+                }
+            }
+        }
+        Dialect::Responses => {
+            for item in answer["output"].as_array().into_iter().flatten() {
+                for part in item["content"].as_array().into_iter().flatten() {
+                    text.push_str(
+                        part["text"].as_str().or_else(|| part["refusal"].as_str()).unwrap_or_default(),
+                    );
+                }
+                let complete = item["status"] != "incomplete";
+                if item["type"] == "function_call" && complete {
+                    let arguments: Value =
+                        serde_json::from_str(item["arguments"].as_str().unwrap()).unwrap_or_default();
+                    calls.push(json!([item["name"], arguments]));
                 }
             }
         }
@@ -121,60 +179,56 @@ fn gathered(dialect: Dialect, stream: &[u8]) -> Option<Value> {
 /// Answers to what is refused before it is translated: custom tools, functions of the older kind, sound.
 const NEVER_ASKED_FOR: [&str; 3] = ["audio_output.sse", "custom_tool.sse", "deprecated_function_call.sse"];
 
-/// Each complete stream that providers are known to send, in the other dialect: complete, well-formed, and the same answer.
+/// Each complete stream that providers are known to send, in each other dialect: complete, well-formed, and the same answer.
 #[test]
-fn every_complete_stream_of_a_provider_is_complete_and_the_same_in_the_other_dialect() {
+fn every_complete_stream_of_a_provider_is_complete_and_the_same_in_each_other_dialect() {
     let mut seen = 0;
-    for (folder, dialect) in [("chat", Dialect::Chat), ("messages", Dialect::Messages)] {
+    for (folder, dialect) in FOLDERS {
         for path in files(folder, ".sse") {
             if NEVER_ASKED_FOR.contains(&name(&path)) {
                 continue;
             }
             let stream = fs::read(&path).unwrap();
             let Some(before) = gathered(dialect, &stream) else { continue };
-            let out = translated(dialect, &stream);
-            let to = other(dialect);
-            let mut tap = StreamTap::new(to);
-            let mut grammar = MessagesGrammar::new();
-            for event in events(&out) {
-                tap.event(event.event.as_deref(), &event.data);
-                if to == Dialect::Messages {
-                    grammar
-                        .event(event.event.as_deref(), &event.data)
-                        .unwrap_or_else(|e| panic!("{}: {e}", name(&path)));
+            for to in others(dialect) {
+                let place = format!("{} as {}", path.display(), to.name());
+                let out = translated(dialect, to, &stream);
+                Grammar::of(to).holds(&out).unwrap_or_else(|e| panic!("{place}: {e}"));
+                let mut tap = StreamTap::new(to);
+                for event in events(&out) {
+                    tap.event(event.event.as_deref(), &event.data);
                 }
+                assert!(tap.done() && tap.finished() && tap.malformed() == 0, "{place}");
+                let after = gathered(to, &out).unwrap_or_else(|| panic!("{place}"));
+                assert_eq!(said(to, &after), said(dialect, &before), "{place}");
+                seen += 1;
             }
-            assert!(tap.done() && tap.finished(), "{}", name(&path));
-            if to == Dialect::Messages {
-                assert_eq!(grammar.end(), Ok(Ending::Complete), "{}", name(&path));
-            }
-            let after = gathered(to, &out).unwrap_or_else(|| panic!("{}", name(&path)));
-            assert_eq!(said(to, &after), said(dialect, &before), "{}", name(&path));
-            seen += 1;
         }
     }
-    assert!(seen > 20, "{seen}");
+    assert!(seen > 60, "{seen}");
 }
 
-/// A plain answer and the stream of the same answer say the same in the other dialect.
+/// A plain answer and the stream of the same answer say the same in each other dialect.
 #[test]
-fn a_plain_answer_says_the_same_in_the_other_dialect() {
+fn a_plain_answer_says_the_same_in_each_other_dialect() {
     let mut seen = 0;
-    for (folder, dialect) in [("chat", Dialect::Chat), ("messages", Dialect::Messages)] {
+    for (folder, dialect) in FOLDERS {
         for path in files(folder, ".sse") {
             if NEVER_ASKED_FOR.contains(&name(&path)) {
                 continue;
             }
             let Some(before) = gathered(dialect, &fs::read(&path).unwrap()) else { continue };
             let body = before.to_string();
-            let to = other(dialect);
-            let after = answer(body.as_bytes(), dialect, to, &back()).unwrap();
-            let after: Value = serde_json::from_slice(&after).unwrap();
-            assert_eq!(said(to, &after), said(dialect, &before), "{}", name(&path));
-            seen += 1;
+            for to in others(dialect) {
+                let after = answer(body.as_bytes(), dialect, to, &back()).unwrap();
+                let after: Value = serde_json::from_slice(&after).unwrap();
+                assert!(check_answer(to, after.to_string().as_bytes()).is_ok());
+                assert_eq!(said(to, &after), said(dialect, &before), "{} as {}", path.display(), to.name());
+                seen += 1;
+            }
         }
     }
-    assert!(seen > 20, "{seen}");
+    assert!(seen > 60, "{seen}");
 }
 
 #[test]

@@ -84,9 +84,13 @@ fn a_whole_endpoint_leads_to_its_base() {
 
 #[test]
 fn an_endpoint_of_a_dialect_that_the_provider_does_not_speak_is_refused() {
-    for provider in ["openai-compatible", "openai", "azure"] {
+    for (provider, speaks) in [
+        ("openai-compatible", "`chat`"),
+        ("openai", "`chat` and `responses`"),
+        ("azure", "`chat` and `responses`"),
+    ] {
         let why = format!(
-            "names the endpoint of another dialect (`messages`); provider `{provider}` speaks `chat`"
+            "names the endpoint of another dialect (`messages`); provider `{provider}` speaks {speaks}"
         );
         refused(provider, "http://host/v1/messages", &why);
     }

@@ -351,12 +351,16 @@ fn a_dialect_that_the_provider_does_not_speak_is_refused_with_what_it_speaks() {
         let column = text.lines().nth(1).unwrap().find(&format!("{dialect} }}")).unwrap() + 1;
         refuses(&text, &[&format!("f.yaml:2:{column}: `targets.t.dialect: {dialect}`: {why}")]);
     };
-    for provider in ["openai", "azure", "openai-compatible", "openrouter", "groq", "deepseek", "mistral"] {
+    for provider in ["openai", "azure"] {
+        let why = format!("provider `{provider}` speaks `chat` and `responses`");
+        refuses_dialect(provider, "messages", &why);
+    }
+    for provider in ["openai-compatible", "openrouter", "groq", "deepseek", "mistral"] {
         refuses_dialect(provider, "messages", &format!("provider `{provider}` speaks `chat`"));
     }
     refuses_dialect("anthropic", "chat", "provider `anthropic` speaks `messages`");
     refuses_dialect("ollama", "mesages", "is not a valid word; did you mean `messages`?");
-    refuses_dialect("ollama", "xyz", "must be `chat` or `messages`");
+    refuses_dialect("ollama", "xyz", "must be `chat`, `messages` or `responses`");
     // Of a provider that is wrong itself nobody knows what it speaks.
     refuses(
         "targets:\n  t: { provider: bedrock, model: m, dialect: messages }\n",
@@ -380,7 +384,7 @@ fn later_releases_words_are_refused_by_name() {
         "server: { tls: { cert: a, key: b } }",
         "f.yaml:2:11: `server.tls` is not built yet; remove it",
     );
-    refuses_in_target("dialect: responses", "f.yaml:5:14: `targets.t.dialect: responses` is not built yet");
+    refuses_in_target("dialect: gemini", "f.yaml:5:14: `targets.t.dialect: gemini` is not built yet");
     refuses_in_target("dialect: gemini", "f.yaml:5:14: `targets.t.dialect: gemini` is not built yet");
     refuses_in_route("profile: background", "f.yaml:5:14: `routes.r.profile: background` is not built yet");
     refuses_in_route("on_unpriced: deny", "f.yaml:5:5: `routes.r.on_unpriced` is not built yet; remove it");

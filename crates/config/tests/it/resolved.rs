@@ -133,12 +133,16 @@ fn a_target_is_used_for_what_its_provider_speaks_unless_it_is_kept_to_one_dialec
         );
         config(&text).catalog.targets.remove(0).dialects
     };
-    for provider in ["vllm", "llama-cpp", "sglang", "ollama"] {
+    for provider in ["vllm", "sglang"] {
+        assert_eq!(dialects(provider, ""), ["chat", "messages", "responses"], "{provider}");
+        assert_eq!(dialects(provider, ", dialect: responses"), ["responses"], "{provider}");
+    }
+    for provider in ["llama-cpp", "ollama"] {
         assert_eq!(dialects(provider, ""), ["chat", "messages"], "{provider}");
         assert_eq!(dialects(provider, ", dialect: chat"), ["chat"], "{provider}");
         assert_eq!(dialects(provider, ", dialect: messages"), ["messages"], "{provider}");
     }
-    assert_eq!(dialects("openai", ""), ["chat"]);
+    assert_eq!(dialects("openai", ""), ["chat", "responses"]);
     assert_eq!(dialects("openai", ", dialect: chat"), ["chat"]);
     assert_eq!(dialects("anthropic", ", dialect: messages"), ["messages"]);
 }

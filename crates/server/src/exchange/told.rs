@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use pointsman_config::Expose;
 use pointsman_core::controller::{AttemptRecord, Cause, Stop};
 use pointsman_core::kind::FailureKind;
-use pointsman_wire::dialect::{Dialect, Fault};
+use pointsman_wire::dialect::{Dialect, Fault, StreamFrame};
 use serde_json::{Value, json};
 
 use super::{Exchange, masked};
@@ -50,14 +50,15 @@ impl Exchange {
 
     /// The event that ends a stream with this stop: a client that reads it must know whether to ask again, and there is
     /// no header left to say so.
-    pub(crate) fn event_of(&self, stop: &Stop) -> Bytes {
+    /// `frame`: what the client was told of its stream before, if anything.
+    pub(crate) fn event_of(&self, stop: &Stop, frame: Option<&StreamFrame>) -> Bytes {
         let error = self.error_of(stop);
         let broken = stop.cause == Cause::Committed && self.controller.request().replay_safe;
         let mut disclosure = self.disclosure(stop);
         if let Some(object) = disclosure.as_object_mut() {
             object.insert("retryable".into(), json!(broken || error.should_retry == Some(true)));
         }
-        error.event(self.inbound.envelope.dialect(), &self.inbound.id, &disclosure)
+        error.event(self.inbound.envelope.dialect(), &self.inbound.id, &disclosure, frame)
     }
 
     /// What the error body says of the way: kinds and timings, no content.

@@ -188,7 +188,7 @@ async fn a_key_is_asked_for_before_the_body() {
 async fn what_is_not_here_is_404_and_what_is_used_wrongly_405() {
     let world = gateway("", &[""], "").await;
     for (method, path, status) in [
-        ("POST", "/v1/responses", 404),
+        ("POST", "/v1/batches", 404),
         ("GET", "/metrics", 404),
         ("GET", "/v1/chat/completions", 405),
         ("DELETE", "/chat/completions", 405),

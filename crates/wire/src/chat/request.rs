@@ -14,7 +14,8 @@ use crate::ir::{
 };
 use crate::json::{self, Members};
 
-pub(crate) use encode::encode;
+pub(crate) use encode::{data_url, effort_of, encode, joined};
+pub(crate) use parts::source;
 
 /// Fields that the gateway itself reads, or that mean nothing once the attempt says whether it streams.
 const NOT_CARRIED: [&str; 5] = ["model", "models", "stream", "stream_options", "provider"];

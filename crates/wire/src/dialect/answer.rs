@@ -3,6 +3,7 @@
 use super::Dialect;
 use crate::chat::{BadCompletion, CompletionFacts, check_completion};
 use crate::messages::check_message;
+use crate::responses::check_response;
 
 /// Checks the body of a plain answer with a success status.
 ///
@@ -12,5 +13,6 @@ pub fn check_answer(dialect: Dialect, body: &[u8]) -> Result<CompletionFacts, Ba
     match dialect {
         Dialect::Chat => check_completion(body),
         Dialect::Messages => check_message(body),
+        Dialect::Responses => check_response(body),
     }
 }

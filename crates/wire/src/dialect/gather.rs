@@ -1,10 +1,10 @@
-//! A plain answer gathered from a provider's stream, in either dialect.
+//! A plain answer gathered from a provider's stream, in any dialect.
 
 use bytes::Bytes;
 
 use super::Dialect;
 use crate::chat::{self, GatherError, Usage};
-use crate::messages;
+use crate::{messages, responses};
 
 /// Collects a stream into the plain answer of its dialect.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub enum Gather {
     Chat(chat::Gather),
     /// Into a `message`.
     Messages(messages::Gather),
+    /// Into a `response`.
+    Responses(responses::Gather),
 }
 
 impl Gather {
@@ -22,6 +24,7 @@ impl Gather {
         match dialect {
             Dialect::Chat => Self::Chat(chat::Gather::new(max_bytes)),
             Dialect::Messages => Self::Messages(messages::Gather::new(max_bytes)),
+            Dialect::Responses => Self::Responses(responses::Gather::new(max_bytes)),
         }
     }
 
@@ -31,6 +34,7 @@ impl Gather {
         match self {
             Self::Chat(gather) => gather.usage(),
             Self::Messages(gather) => gather.usage(),
+            Self::Responses(gather) => gather.usage(),
         }
     }
 
@@ -42,6 +46,7 @@ impl Gather {
         match self {
             Self::Chat(gather) => gather.event(data),
             Self::Messages(gather) => gather.event(name, data),
+            Self::Responses(gather) => gather.event(name, data),
         }
     }
 
@@ -53,6 +58,7 @@ impl Gather {
         match self {
             Self::Chat(gather) => gather.finish(),
             Self::Messages(gather) => gather.finish(),
+            Self::Responses(gather) => gather.finish(),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The tap over a stream, in either dialect.
+//! The tap over a stream, in any dialect.
 
 use bytes::Bytes;
 
 use crate::chat::{self, Usage};
 use crate::endpoint::EventTap;
 use crate::error::UpstreamError;
-use crate::messages;
+use crate::{messages, responses};
 
-use super::Dialect;
+use super::{Dialect, StreamFrame};
 
 /// What an event of a stream is.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,14 +73,17 @@ pub enum StreamTap {
     Messages(messages::StreamDecoder),
     /// A stream of typed events, of another endpoint than a conversation's.
     Typed(EventTap),
+    /// A Responses stream.
+    Responses(responses::StreamDecoder),
 }
 
-macro_rules! of_either {
+macro_rules! of_any {
     ($self:ident, $tap:ident => $value:expr) => {
         match $self {
             Self::Chat($tap) => $value,
             Self::Messages($tap) => $value,
             Self::Typed($tap) => $value,
+            Self::Responses($tap) => $value,
         }
     };
 }
@@ -92,6 +95,7 @@ impl StreamTap {
         match dialect {
             Dialect::Chat => Self::Chat(chat::StreamDecoder::new()),
             Dialect::Messages => Self::Messages(messages::StreamDecoder::new()),
+            Dialect::Responses => Self::Responses(responses::StreamDecoder::new()),
         }
     }
 
@@ -115,6 +119,7 @@ impl StreamTap {
         match self {
             Self::Chat(_) | Self::Typed(_) => Dialect::Chat,
             Self::Messages(_) => Dialect::Messages,
+            Self::Responses(_) => Dialect::Responses,
         }
     }
 
@@ -124,19 +129,29 @@ impl StreamTap {
             Self::Chat(tap) => tap.event(data),
             Self::Messages(tap) => tap.event(name, data),
             Self::Typed(tap) => tap.event(data),
+            Self::Responses(tap) => tap.event(name, data),
+        }
+    }
+
+    /// What an event that ends the stream with an error must repeat of it.
+    #[must_use]
+    pub fn frame(&self) -> Option<StreamFrame> {
+        match self {
+            Self::Chat(_) | Self::Messages(_) | Self::Typed(_) => None,
+            Self::Responses(tap) => Some(tap.frame()),
         }
     }
 
     /// The answer has its finish reason (Chat: each choice that was seen has); only the end and usage may follow.
     #[must_use]
     pub fn finished(&self) -> bool {
-        of_either!(self, tap => tap.finished())
+        of_any!(self, tap => tap.finished())
     }
 
     /// The end of the stream was seen.
     #[must_use]
     pub fn done(&self) -> bool {
-        of_either!(self, tap => tap.done())
+        of_any!(self, tap => tap.done())
     }
 
     /// A tool call has begun and is not complete.
@@ -145,6 +160,7 @@ impl StreamTap {
         match self {
             Self::Chat(tap) => tap.tool_call_open(),
             Self::Messages(tap) => tap.tool_call_open(),
+            Self::Responses(tap) => tap.tool_call_open(),
             Self::Typed(_) => false,
         }
     }
@@ -155,6 +171,7 @@ impl StreamTap {
         match self {
             Self::Chat(tap) => tap.tool_calls_seen(),
             Self::Messages(tap) => tap.tool_calls_seen(),
+            Self::Responses(tap) => tap.tool_calls_seen(),
             Self::Typed(_) => false,
         }
     }
@@ -162,7 +179,7 @@ impl StreamTap {
     /// The last token counts seen.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {
-        of_either!(self, tap => tap.usage())
+        of_any!(self, tap => tap.usage())
     }
 
     /// The provider's model name.
@@ -171,6 +188,7 @@ impl StreamTap {
         match self {
             Self::Chat(tap) => tap.model(),
             Self::Messages(tap) => tap.model(),
+            Self::Responses(tap) => tap.model(),
             Self::Typed(_) => None,
         }
     }
@@ -178,12 +196,12 @@ impl StreamTap {
     /// How many events were malformed.
     #[must_use]
     pub fn malformed(&self) -> u64 {
-        of_either!(self, tap => tap.malformed())
+        of_any!(self, tap => tap.malformed())
     }
 
     /// How much output there was, in bytes as they stand in the JSON.
     #[must_use]
     pub fn output_chars(&self) -> u64 {
-        of_either!(self, tap => tap.output_chars())
+        of_any!(self, tap => tap.output_chars())
     }
 }

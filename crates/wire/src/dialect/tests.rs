@@ -95,9 +95,9 @@ fn c062_a_providers_own_words_and_details_come_through() {
 
 #[test]
 fn an_error_ends_a_stream_as_one_event_of_the_dialect() {
-    let chat = Dialect::Chat.error_event(&view(Some("t"), "a\nb"), Some("r"), None);
+    let chat = Dialect::Chat.error_event(&view(Some("t"), "a\nb"), Some("r"), None, None);
     assert!(chat.starts_with(b"data: {\"error\":") && chat.ends_with(b"}\n\n"));
-    let messages = Dialect::Messages.error_event(&view(Some("api_error"), "a\nb"), Some("r"), None);
+    let messages = Dialect::Messages.error_event(&view(Some("api_error"), "a\nb"), Some("r"), None, None);
     let data = messages.strip_prefix(b"event: error\ndata: ").unwrap().strip_suffix(b"\n\n").unwrap();
     assert_eq!(json_of(data)["error"], json!({"type": "api_error", "message": "a\nb"}));
 }

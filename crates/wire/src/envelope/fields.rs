@@ -38,6 +38,10 @@ pub(crate) enum Field {
     Prompt,
     Query,
     Documents,
+    Instructions,
+    Items,
+    MaxOutputTokens,
+    Text,
 }
 
 impl Field {
@@ -84,6 +88,25 @@ impl Field {
         (Self::Metadata, "metadata"),
     ];
 
+    const RESPONSES: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Items, "input"),
+        (Self::Instructions, "instructions"),
+        (Self::Stream, "stream"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::MaxOutputTokens, "max_output_tokens"),
+        (Self::Tools, "tools"),
+        (Self::ParallelToolCalls, "parallel_tool_calls"),
+        (Self::ToolChoice, "tool_choice"),
+        (Self::Text, "text"),
+        (Self::Reasoning, "reasoning"),
+        (Self::TopLogprobs, "top_logprobs"),
+        (Self::PromptCacheKey, "prompt_cache_key"),
+        (Self::SafetyIdentifier, "safety_identifier"),
+        (Self::User, "user"),
+    ];
+
     const COMPLETIONS: &[(Self, &'static str)] = &[
         (Self::Model, "model"),
         (Self::Prompt, "prompt"),
@@ -119,6 +142,7 @@ impl Field {
         match (endpoint, dialect) {
             (Endpoint::Generation, Dialect::Chat) => Self::CHAT,
             (Endpoint::Generation, Dialect::Messages) => Self::MESSAGES,
+            (Endpoint::Generation, Dialect::Responses) => Self::RESPONSES,
             (Endpoint::Completions, _) => Self::COMPLETIONS,
             (Endpoint::ImageGenerations, _) => Self::IMAGES,
             (Endpoint::Embeddings | Endpoint::Moderations | Endpoint::Rerank, _) => Self::WHOLE,
@@ -140,7 +164,9 @@ impl Field {
     }
 
     pub(crate) fn name(self) -> &'static str {
-        let mut all = [Self::CHAT, Self::MESSAGES, Self::COMPLETIONS, Self::WHOLE].into_iter().flatten();
+        let mut all = [Self::CHAT, Self::MESSAGES, Self::RESPONSES, Self::COMPLETIONS, Self::WHOLE]
+            .into_iter()
+            .flatten();
         all.find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }
 }
@@ -165,6 +191,32 @@ const PASSED_IN_MESSAGES: &[&str] = &[
     "fallback_credit_token",
     "thread",
     "billing_policy",
+];
+
+/// Fields of Responses that pass through unread: the documented ones (OpenAI API reference, "Create a model response"), and
+/// one of Codex.
+const PASSED_IN_RESPONSES: &[&str] = &[
+    "access_programs",
+    "background",
+    "background_options",
+    "client_metadata",
+    "context_management",
+    "conversation",
+    "image",
+    "include",
+    "max_tool_calls",
+    "metadata",
+    "moderation",
+    "previous_response_id",
+    "prompt",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "service_tier",
+    "store",
+    "stream_options",
+    "temperature",
+    "top_p",
+    "truncation",
 ];
 
 /// Fields of Chat that pass through unread: OpenAI's documented ones, then the extras of vendors.
@@ -250,5 +302,6 @@ pub(crate) fn is_passed(dialect: Dialect, key: &str) -> bool {
     match dialect {
         Dialect::Chat => PASSED.contains(&key),
         Dialect::Messages => PASSED_IN_MESSAGES.contains(&key),
+        Dialect::Responses => PASSED_IN_RESPONSES.contains(&key),
     }
 }

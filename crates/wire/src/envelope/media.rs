@@ -50,7 +50,7 @@ fn read_message(scanner: &mut Scanner<'_>, seen: &mut Seen) -> Result<(), ScanEr
         let key = text(scanner.slice(&key)).unwrap_or_default();
         let is_list = scanner.peek()? == b'[';
         match &*key {
-            "content" if is_list => read_parts(scanner, seen, true)?,
+            "content" | "output" if is_list => read_parts(scanner, seen, true)?,
             "role" => {
                 let role = scanner.skip_value()?;
                 seen.assistant_last = text(scanner.slice(&role)).is_some_and(|role| role == "assistant");

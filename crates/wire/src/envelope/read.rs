@@ -65,7 +65,8 @@ impl Found {
             (None, None) => return Err(EnvelopeError::Missing { field: "model" }),
         };
         if !self.messages && endpoint == Endpoint::Generation {
-            return Err(EnvelopeError::Missing { field: "messages" });
+            let field = if dialect == Dialect::Responses { "input" } else { "messages" };
+            return Err(EnvelopeError::Missing { field });
         }
         Ok(Envelope {
             endpoint,
@@ -148,7 +149,11 @@ impl<'a> Reader<'a> {
     fn value(&mut self, field: Field) -> Result<Span, EnvelopeError> {
         let kind = self.scanner.peek().map_err(|error| self.scan(error))?;
         match field {
-            Field::Messages => return self.messages(kind),
+            Field::Messages | Field::Items if kind == b'[' => return self.messages(),
+            Field::Messages => {
+                self.skip()?;
+                return Err(wrong(Field::Messages, "an array"));
+            }
             Field::StreamOptions if kind == b'{' => return self.stream_options(),
             _ => {}
         }
@@ -175,6 +180,7 @@ impl<'a> Reader<'a> {
             Field::Models => preferences::read_models(json, &mut found.preferences)?,
             Field::Provider => preferences::read_provider(json, &mut found.preferences)?,
             Field::MaxTokens => found.max_tokens = count(field, json)?,
+            Field::MaxOutputTokens => found.max_tokens = count(field, json)?,
             Field::MaxCompletionTokens => found.max_completion_tokens = count(field, json)?,
             Field::N => {
                 let n = count(field, json)?.and_then(|n| u32::try_from(n).ok());
@@ -208,7 +214,7 @@ impl<'a> Reader<'a> {
             Field::TopLogprobs => needs.logprobs |= json != b"0",
             Field::Modalities => needs.audio_out |= names_audio(json),
             Field::Audio => needs.audio_out = true,
-            Field::System => {
+            Field::System | Field::Instructions => {
                 if !matches!(json.first(), Some(b'"' | b'[')) {
                     return Err(wrong(field, "a string or an array"));
                 }
@@ -217,6 +223,16 @@ impl<'a> Reader<'a> {
             Field::Input | Field::Prompt | Field::Query | Field::Documents => {
                 self.found.tokens += (json.len() as u64).div_ceil(4);
             }
+            // A list was looked at where it stands.
+            Field::Items => {
+                if !json.starts_with(b"\"") {
+                    return Err(wrong(field, "a string or an array"));
+                }
+                needs.has_messages = true;
+                self.found.messages = true;
+                self.found.tokens += (json.len() as u64).div_ceil(4);
+            }
+            Field::Text => needs.structured = needs.structured.or_else(|| text_format(json)),
             Field::OutputConfig => needs.structured = needs.structured.or_else(|| output_format(json)),
             Field::OutputFormat => needs.structured = needs.structured.or_else(|| format_of(json)),
             Field::ToolChoice => {
@@ -230,11 +246,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn messages(&mut self, kind: u8) -> Result<Span, EnvelopeError> {
-        if kind != b'[' {
-            self.skip()?;
-            return Err(wrong(Field::Messages, "an array"));
-        }
+    fn messages(&mut self) -> Result<Span, EnvelopeError> {
         let start = self.scanner.offset();
         let seen = media::read_messages(&mut self.scanner).map_err(|error| self.scan(error))?;
         let span = start..self.scanner.offset();
@@ -334,6 +346,15 @@ fn structured(json: &[u8]) -> Result<Option<Structured>, EnvelopeError> {
 /// `output_config`: the format in it. (A stricter reading is the provider's.)
 fn output_format(json: &[u8]) -> Option<Structured> {
     member_of(json, "format").and_then(format_of)
+}
+
+/// `text` in Responses: the format in it.
+fn text_format(json: &[u8]) -> Option<Structured> {
+    match word_in(member_of(json, "format")?, "type").as_deref() {
+        Some("json_object") => Some(Structured::JsonObject),
+        Some("json_schema") => Some(Structured::JsonSchema),
+        _ => None,
+    }
 }
 
 fn format_of(json: &[u8]) -> Option<Structured> {

@@ -4,10 +4,11 @@
 //! with a foreign one (Anthropic documentation, "Extended thinking": thinking blocks go back unmodified), so that they are left
 //! out of the client's bytes; everything else stays where it is.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::json::{self, Members, Span};
+use crate::passthrough::spliced;
 use crate::translate::{is_foreign, may_hold_foreign};
 
 /// What stands where nothing but thoughts stood: an empty message is refused.
@@ -22,15 +23,7 @@ pub(crate) fn without_foreign(body: Bytes) -> Bytes {
     if changes.is_empty() {
         return body;
     }
-    let mut out = BytesMut::with_capacity(body.len());
-    let mut done = 0;
-    for (span, text) in &changes {
-        out.put_slice(body.get(done..span.start).unwrap_or_default());
-        out.put_slice(text.as_bytes());
-        done = span.end;
-    }
-    out.put_slice(body.get(done..).unwrap_or_default());
-    out.freeze()
+    spliced(&body, &changes)
 }
 
 /// The contents that hold foreign thoughts, by their place, and what stands there instead.

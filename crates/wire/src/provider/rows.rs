@@ -19,6 +19,7 @@ const DEFAULT: Provider = Provider {
     table: tables::COMPATIBLE,
     dialects: &[Dialect::Chat],
     endpoints: None,
+    custom_tools: false,
     required_headers: &[],
 };
 
@@ -27,7 +28,8 @@ const NO_OTHERS: Option<&[Endpoint]> = Some(&[]);
 const TEXTS: Option<&[Endpoint]> = Some(&[Endpoint::Completions, Endpoint::Embeddings]);
 
 /// The servers that one runs oneself serve Messages beside Chat Completions (vLLM, llama.cpp, SGLang, Ollama: the
-/// documentation of their servers, "Anthropic Messages").
+/// documentation of their servers, "Anthropic Messages"). Responses only where its streams are whole: llama.cpp leaves out
+/// what the official accumulators need, and Ollama knows a part of it, so that Responses is translated for both.
 const SELF_HOSTED: Provider = Provider {
     stream_usage: true,
     stream_carries_everything: true,
@@ -35,6 +37,8 @@ const SELF_HOSTED: Provider = Provider {
     endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::Rerank]),
     ..DEFAULT
 };
+
+const ALL_OF_OPENAI_AND_MESSAGES: &[Dialect] = &[Dialect::Chat, Dialect::Messages, Dialect::Responses];
 
 /// A provider that sends usage with the last chunk of every stream, asked or not.
 const fn hosted(name: &'static str, base: &'static str, path: &'static str, table: Table) -> Provider {
@@ -55,6 +59,8 @@ pub(super) static PROVIDERS: &[Provider] = &[
             Endpoint::Moderations,
             Endpoint::ImageGenerations,
         ]),
+        dialects: &[Dialect::Chat, Dialect::Responses],
+        custom_tools: true,
         ..DEFAULT
     },
     Provider {
@@ -65,12 +71,14 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         table: tables::AZURE,
         endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::ImageGenerations]),
+        dialects: &[Dialect::Chat, Dialect::Responses],
+        custom_tools: true,
         ..DEFAULT
     },
     DEFAULT,
-    Provider { name: "vllm", table: tables::VLLM, ..SELF_HOSTED },
+    Provider { name: "vllm", table: tables::VLLM, dialects: ALL_OF_OPENAI_AND_MESSAGES, ..SELF_HOSTED },
     Provider { name: "llama-cpp", table: tables::LLAMA_CPP, ..SELF_HOSTED },
-    Provider { name: "sglang", table: tables::SGLANG, ..SELF_HOSTED },
+    Provider { name: "sglang", table: tables::SGLANG, dialects: ALL_OF_OPENAI_AND_MESSAGES, ..SELF_HOSTED },
     Provider {
         name: "ollama",
         url: UrlRule::ModelInBody { base: Some("http://127.0.0.1:11434/v1"), path: "/v1" },

@@ -204,3 +204,14 @@ fn an_endpoint_that_a_provider_does_not_have_has_no_url() {
         assert!(has(endpoint).contains(&"openai-compatible"));
     }
 }
+
+#[test]
+fn azure_has_responses_beside_its_deployments() {
+    let azure = provider("azure").unwrap();
+    let url = |base, version| azure.url(Dialect::Responses, Some(base), "my-gpt", version).unwrap();
+    assert_eq!(
+        url("https://r.openai.azure.com", Some("2026-05-01")),
+        "https://r.openai.azure.com/openai/responses?api-version=2026-05-01"
+    );
+    assert_eq!(url("https://r.openai.azure.com", None), "https://r.openai.azure.com/openai/v1/responses");
+}

@@ -7,13 +7,17 @@ use bytes::BytesMut;
 use super::unwrap::Unwrap;
 use super::{Back, seal};
 use crate::chat::{EventReader as ChatReader, EventWriter as ChatWriter};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, StreamFrame};
 use crate::ir::{Event, Opening, Piece};
 use crate::messages::{EventReader as MessagesReader, EventWriter as MessagesWriter};
+use crate::responses::{EventReader as ResponsesReader, EventWriter as ResponsesWriter};
 use crate::sse::write_event;
 
 /// What cannot be told yet may be so large, in bytes.
 const MAX_HELD: usize = 8 * 1024 * 1024;
+
+/// What the last event repeats may be so large, in bytes.
+const MAX_KEPT: usize = 32 * 1024 * 1024;
 
 /// The provider mixes its tool calls so that more would have to be held back than is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,12 +28,14 @@ pub struct TooMuchHeld;
 enum Reader {
     Chat(ChatReader),
     Messages(MessagesReader),
+    Responses(ResponsesReader),
 }
 
 #[derive(Debug)]
 enum Writer {
     Chat(ChatWriter),
     Messages(MessagesWriter),
+    Responses(ResponsesWriter),
 }
 
 /// Where a writer's events go.
@@ -77,10 +83,12 @@ impl StreamTranslator {
         let reader = match from {
             Dialect::Chat => Reader::Chat(ChatReader::default()),
             Dialect::Messages => Reader::Messages(MessagesReader::default()),
+            Dialect::Responses => Reader::Responses(ResponsesReader::default()),
         };
         let writer = match to {
             Dialect::Chat => Writer::Chat(ChatWriter::new(&back)),
             Dialect::Messages => Writer::Messages(MessagesWriter::default()),
+            Dialect::Responses => Writer::Responses(ResponsesWriter::new(&back)),
         };
         Self {
             reader,
@@ -108,11 +116,22 @@ impl StreamTranslator {
         match &mut self.reader {
             Reader::Chat(reader) => reader.read(data, &mut self.events),
             Reader::Messages(reader) => reader.read(name, data, &mut self.events),
+            Reader::Responses(reader) => reader.read(name, data, &mut self.events),
         }
         self.write(out);
         let early = if let Reader::Chat(reader) = &self.reader { reader.held() } else { 0 };
         let waiting = if let Writer::Messages(writer) = &self.writer { writer.held() } else { 0 };
-        if early + waiting > MAX_HELD { Err(TooMuchHeld) } else { Ok(()) }
+        let kept = if let Writer::Responses(writer) = &self.writer { writer.kept() } else { 0 };
+        if early + waiting > MAX_HELD || kept > MAX_KEPT { Err(TooMuchHeld) } else { Ok(()) }
+    }
+
+    /// What an event that ends the client's stream with an error must repeat of it.
+    #[must_use]
+    pub fn frame(&self) -> Option<StreamFrame> {
+        match &self.writer {
+            Writer::Chat(_) | Writer::Messages(_) => None,
+            Writer::Responses(writer) => Some(writer.frame()),
+        }
     }
 
     /// The provider's stream has ended well: appends what is left to tell, and the end.
@@ -120,6 +139,7 @@ impl StreamTranslator {
         match &mut self.reader {
             Reader::Chat(reader) => reader.end(&mut self.events),
             Reader::Messages(reader) => reader.end(&mut self.events),
+            Reader::Responses(reader) => reader.end(&mut self.events),
         }
         self.write(out);
     }
@@ -174,6 +194,7 @@ impl StreamTranslator {
         match &mut self.writer {
             Writer::Chat(writer) => writer.write(&event, &mut sink),
             Writer::Messages(writer) => writer.write(event, &mut sink),
+            Writer::Responses(writer) => writer.write(&event, &mut sink),
         }
     }
 }

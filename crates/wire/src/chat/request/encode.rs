@@ -549,7 +549,7 @@ fn wrapped_schema<'r>() -> Result<&'r RawValue, Untranslatable> {
 }
 
 /// The effort nearest to a budget of tokens.
-fn effort_of(budget: u64) -> Effort {
+pub(crate) fn effort_of(budget: u64) -> Effort {
     match budget {
         0 => Effort::None,
         1..=1_024 => Effort::Low,
@@ -567,12 +567,12 @@ fn word(mode: Mode) -> &'static str {
     }
 }
 
-fn data_url(media_type: &str, base64: &str) -> String {
+pub(crate) fn data_url(media_type: &str, base64: &str) -> String {
     format!("data:{media_type};base64,{base64}")
 }
 
 /// Texts that stood apart stay so.
-fn joined<'r>(texts: &[&'r str]) -> Cow<'r, str> {
+pub(crate) fn joined<'r>(texts: &[&'r str]) -> Cow<'r, str> {
     match texts {
         [one] => Cow::Borrowed(one),
         several => Cow::Owned(several.join("\n\n")),
