@@ -57,6 +57,19 @@ const MAKERS: [&str; 7] = ["openai", "anthropic", "gemini", "xai", "deepseek", "
 /// Who serves the makers' own models, at prices of its own.
 const RESELLERS: [&str; 4] = ["azure", "openrouter", "bedrock", "vertex"];
 
+/// By a name that its maker gives a model: `gpt-4o` is `openai/gpt-4o`.
+static WHOLE: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
+    let of_makers = ENTRIES.iter().filter(|entry| MAKERS.contains(&entry.provider.as_str()));
+    let whole =
+        |entry: &'static Entry| entry.names().map(|n| (n.as_str(), format!("{}/{n}", entry.provider)));
+    of_makers.flat_map(whole).collect()
+});
+
+/// `openai/gpt-4o` for `gpt-4o`.
+pub(crate) fn whole_name(name: &str) -> Option<&'static str> {
+    WHOLE.get(name).map(String::as_str)
+}
+
 /// All entries, by name.
 pub fn entries() -> &'static [Entry] {
     &ENTRIES
@@ -114,12 +127,14 @@ pub(crate) fn complete(catalog: &mut Catalog) {
         for (model, there) in all_of(&provider) {
             let name = format!("{provider}/{model}");
             let named = said.get(&name).cloned().unwrap_or_default();
+            let named = match said.get(&model).filter(|_| whole_name(&model) == Some(name.as_str())) {
+                Some(short) => named.over(short),
+                None => named,
+            };
             catalog.models.insert(name, named.over(&there));
         }
     }
-    let of_makers = ENTRIES.iter().filter(|entry| MAKERS.contains(&entry.provider.as_str()));
-    let aliases =
-        of_makers.flat_map(|e| e.names().map(|name| (name.clone(), format!("{}/{name}", e.provider))));
+    let aliases = WHOLE.iter().map(|(name, whole)| ((*name).to_owned(), whole.clone()));
     catalog.aliases = aliases.collect();
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalog;
 use crate::nearest::nearest;
 
 /// All names, those of targets with errors included: one mistake gives one error.
@@ -36,10 +37,14 @@ impl Names {
         self.models.contains(name)
     }
 
-    /// Whether a route may list this model. A bare name never falls to a wildcard here: it would as likely be a typing
-    /// mistake.
+    /// Whether a route may list this model. A bare name falls to a wildcard only if it is known whose model it is: another
+    /// would as likely be a typing mistake.
     pub(crate) fn serves(&self, name: &str) -> bool {
-        self.is_partial || self.is_model(name) || self.qualified.contains(name) || self.is_wild(name)
+        self.is_partial
+            || self.is_model(name)
+            || self.qualified.contains(name)
+            || self.is_wild(name)
+            || catalog::whole_name(name).is_some_and(|whole| self.is_wild(whole))
     }
 
     /// Whether a key may be granted this: a route, a model, `provider/model` or `provider/*` of a wildcard.
@@ -54,6 +59,9 @@ impl Names {
     pub(crate) fn described<'n>(&self, name: &'n str) -> &'n str {
         match name.split_once('/') {
             Some((_, model)) if !self.is_model(name) && self.qualified.contains(name) => model,
+            None if !self.is_model(name) => {
+                catalog::whole_name(name).filter(|whole| self.is_wild(whole)).unwrap_or(name)
+            }
             _ => name,
         }
     }

@@ -4,7 +4,7 @@ use pointsman_config::from_environment;
 use pointsman_core::request::resolve_model;
 use pointsman_core::target::{Model, Price};
 
-use crate::support::{config, vars, warnings};
+use crate::support::{config, errors, vars, warnings};
 
 /// What is known at the first target of a file with these targets and models.
 fn known(targets: &str, models: &str) -> Option<Model> {
@@ -96,4 +96,25 @@ routes:
     };
     assert_eq!(warnings(&text("gpt-4o")), Vec::<String>::new());
     assert_eq!(warnings(&text("gpt-nope")).len(), 1);
+}
+
+#[test]
+fn a_route_and_models_may_name_a_wildcards_model_by_its_own_name_if_it_is_known_whose_it_is() {
+    let text = |model: &str| {
+        format!(
+            "models: {{ {model}: {{ max_output: 9 }} }}
+targets: {{ all: {{ provider: openai, model: \"*\", api_key: k }} }}
+routes: {{ r: {{ models: [{model}], requires: {{ tools: true }} }} }}
+"
+        )
+    };
+    let catalog = config(&text("gpt-4o")).catalog;
+    assert_eq!(catalog.models["openai/gpt-4o"].max_output, Some(9), "what is said of the name holds");
+    assert_eq!(resolve_model(&catalog, "gpt-4o").unwrap().model, "openai/gpt-4o");
+    let wrong = errors(&text("gpt-4p"));
+    assert_eq!(
+        wrong,
+        ["f.yaml:3:25: `routes.r.models`: no target serves `gpt-4p`; of a wildcard write `openai/gpt-4p`"]
+    );
+    assert_eq!(errors(&text("grok-4.7")).len(), 1, "no wildcard of xAI");
 }

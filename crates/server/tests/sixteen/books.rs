@@ -178,6 +178,21 @@ async fn scenario_16_only_the_one_that_answered_is_counted() {
     assert!(tokens.contains(&(output, 25.0)), "{tokens:?}");
 }
 
+/// Tokens that came from a cache cost less and those that went into it more, where prices say so: 1 and 12 in place of 10.
+#[tokio::test]
+async fn scenario_16_what_came_from_a_cache_and_what_went_into_it_have_prices_of_their_own() {
+    let models = "models: { gpt-4o: { price: { input: 10, output: 2, cache_read: 1, cache_write: 12 } }, deepseek-chat: {} }";
+    let world = world_with(Extra { models, ..Extra::default() }).await;
+    world.sim(0).set(Script::healthy().tokens(25).cached(40, 30));
+    let answer = world.post(&ask_with_usage()).await;
+    assert_primary_answered(&answer, "primary");
+    let entry = world.entry(&answer);
+    let usage = entry.usage.expect("usage");
+    assert_eq!((usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens), (40, 30, 25));
+    let rest = usage.input_tokens - 40 - 30;
+    assert_eq!(entry.cost_micro_usd, Some(10 * rest + 40 + 12 * 30 + 2 * 25));
+}
+
 /// A request that nobody answers is no completion either.
 #[tokio::test]
 async fn scenario_16_a_request_that_nobody_answered_has_no_usage() {
