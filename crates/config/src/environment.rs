@@ -187,13 +187,6 @@ impl Environment<'_> {
             "ollama" => self.ollama(provider),
             _ => {
                 let variable = provider.key_variable.filter(|variable| !OF_OTHER_USE.contains(variable))?;
-                if let Some(ended) = provider.ended {
-                    if self.get(variable).is_some() {
-                        let name = provider.name;
-                        self.warn(format!("`{variable}` is set, but {name} {ended}; it is left out"));
-                    }
-                    return None;
-                }
                 let credential = self.secret(variable)?;
                 self.wildcard(provider, base_url::default_of(provider), Credential::Secret(credential), "")
             }

@@ -35,6 +35,7 @@ const CHAT: &[&str] = &["chat"];
 const MESSAGES: &[&str] = &["messages"];
 /// Self-hosted servers serve Anthropic's Messages beside Chat Completions.
 const CHAT_AND_MESSAGES: &[&str] = &["chat", "messages"];
+const RESPONSES: &[&str] = &["responses"];
 const CHAT_AND_RESPONSES: &[&str] = &["chat", "responses"];
 const ALL_OF_OPENAI_AND_MESSAGES: &[&str] = &["chat", "messages", "responses"];
 
@@ -107,7 +108,8 @@ pub(crate) static PROVIDERS: [Provider; 23] = [
         ..hosted("cohere", "https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY")
     },
     Provider {
-        ended: Some("ended Chat Completions on 2026-09-27, and its Responses are not built yet"),
+        dialects: RESPONSES,
+        stream_carries_everything: false,
         ..hosted("perplexity", "https://api.perplexity.ai/v1", "PERPLEXITY_API_KEY")
     },
     hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),

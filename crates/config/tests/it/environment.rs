@@ -34,12 +34,13 @@ fn each_providers_key_makes_its_wildcard_target() {
         ("CEREBRAS_API_KEY", "cerebras/*", "https://api.cerebras.ai/v1"),
         ("COHERE_API_KEY", "cohere/*", "https://api.cohere.ai/compatibility/v1"),
         ("NVIDIA_API_KEY", "nvidia/*", "https://integrate.api.nvidia.com/v1"),
+        ("PERPLEXITY_API_KEY", "perplexity/*", "https://api.perplexity.ai/v1"),
     ];
     for (variable, name, base_url) in cases {
         assert_eq!(reached(&[(variable, "k")]), one(name, base_url));
     }
     let all: Vec<(&str, &str)> = cases.iter().map(|(variable, _, _)| (*variable, "k")).collect();
-    assert_eq!(reached(&all).len(), 12);
+    assert_eq!(reached(&all).len(), 13);
 }
 
 #[test]
@@ -120,16 +121,6 @@ fn providers_of_a_later_release_are_a_warning() {
         warnings,
         ["environment: `GEMINI_API_KEY` is set, but provider `gemini` is not built yet; it is left out"]
     );
-}
-
-#[test]
-fn a_service_that_ended_makes_no_target_and_is_said() {
-    let loaded = from(&[("OPENAI_API_KEY", "k"), ("PERPLEXITY_API_KEY", "k")]).unwrap();
-    assert_eq!(loaded.config.catalog.names(), ["openai/*"]);
-    let [warning] = &loaded.warnings[..] else { panic!("{:?}", loaded.warnings) };
-    let start =
-        "environment: `PERPLEXITY_API_KEY` is set, but perplexity ended Chat Completions on 2026-09-27";
-    assert!(warning.to_string().starts_with(start), "{warning}");
 }
 
 #[test]

@@ -143,9 +143,15 @@ pub(super) static PROVIDERS: &[Provider] = &[
         ..DEFAULT
     },
     // Its reference calls `max_tokens` deprecated, and takes both.
-    Provider { stream_usage: true, ..hosted("xai", "https://api.x.ai/v1", "/v1", tables::XAI) },
+    Provider {
+        stream_usage: true,
+        endpoints: Some(&[Endpoint::ImageGenerations]),
+        ..hosted("xai", "https://api.x.ai/v1", "/v1", tables::XAI)
+    },
+    // "OpenAI compatibility" has no moderations.
     Provider {
         max_tokens_name: Some(MaxTokensName::MaxTokens),
+        endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::ImageGenerations]),
         ..hosted("together", "https://api.together.ai/v1", "/v1", tables::TOGETHER)
     },
     // "Anthropic compatibility": the same base, the same bearer.
@@ -155,23 +161,34 @@ pub(super) static PROVIDERS: &[Provider] = &[
     },
     Provider {
         stream_usage: true,
+        endpoints: NO_OTHERS,
         ..hosted("cerebras", "https://api.cerebras.ai/v1", "/v1", tables::CEREBRAS)
     },
     Provider {
         // Its compatible endpoint does not say whether streams carry usage.
         stream_carries_everything: false,
         max_tokens_name: Some(MaxTokensName::MaxTokens),
+        endpoints: Some(&[Endpoint::Embeddings]),
         ..hosted("cohere", "https://api.cohere.ai/compatibility/v1", "/compatibility/v1", tables::COHERE)
     },
-    hosted("perplexity", "https://api.perplexity.ai/v1", "/v1", tables::COMPATIBLE),
+    // "OpenAI compatibility": since Chat Completions ended on 2026-09-27 it has Responses alone.
+    Provider {
+        dialects: &[Dialect::Responses],
+        stream_carries_everything: false,
+        endpoints: NO_OTHERS,
+        ..hosted("perplexity", "https://api.perplexity.ai/v1", "/v1", tables::COMPATIBLE)
+    },
     Provider {
         stream_usage: true,
         max_tokens_name: Some(MaxTokensName::MaxTokens),
+        endpoints: TEXTS,
         ..hosted("nvidia", "https://integrate.api.nvidia.com/v1", "/v1", tables::NVIDIA)
     },
     Provider {
         stream_usage: true,
         max_tokens_name: Some(MaxTokensName::MaxTokens),
+        // Its router has chat alone.
+        endpoints: NO_OTHERS,
         ..hosted("huggingface", "https://router.huggingface.co/v1", "/v1", tables::HUGGING_FACE)
     },
     hosted("github-models", "https://models.github.ai/inference", "/inference", tables::COMPATIBLE),

@@ -129,6 +129,8 @@ fn messages_go_where_anthropics_sdk_would_send_them() {
     }
     assert_eq!(url("ollama", None), "http://127.0.0.1:11434/v1/messages");
     assert_eq!(url("fireworks", None), "https://api.fireworks.ai/inference/v1/messages");
+    let perplexity = provider("perplexity").unwrap().url(Dialect::Responses, None, "sonar", None);
+    assert_eq!(perplexity.unwrap(), "https://api.perplexity.ai/v1/responses");
 }
 
 #[test]
@@ -191,10 +193,10 @@ fn an_endpoint_that_a_provider_does_not_have_has_no_url() {
         let all = providers().iter().filter(|provider| provider.has(endpoint));
         all.map(|provider| provider.name).collect::<Vec<_>>()
     };
-    for name in ["openai", "azure", "vllm", "mistral", "ollama"] {
+    for name in ["openai", "azure", "vllm", "mistral", "ollama", "together", "cohere", "nvidia"] {
         assert!(has(Endpoint::Embeddings).contains(&name), "{name}");
     }
-    for name in ["anthropic", "deepseek", "groq"] {
+    for name in ["anthropic", "deepseek", "groq", "cerebras", "huggingface", "xai"] {
         assert!(!has(Endpoint::Embeddings).contains(&name), "{name}");
     }
     assert!(!has(Endpoint::Moderations).contains(&"azure"));
