@@ -15,7 +15,7 @@ use crate::plan::{Plan, plan};
 use crate::request::{Ask, Carried, Form, Head, Received, header};
 use crate::responses;
 use crate::script::Script;
-use crate::services::Service;
+use crate::services::{self, Service};
 use crate::state::State;
 
 /// How the paths of Gemini's methods end.
@@ -35,7 +35,9 @@ pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decis
     let head = &request.head;
     let (path, query) = head.target.split_once('?').unwrap_or((&head.target, ""));
     let form = form(path, query);
-    let mut ask = Ask::read(form, &request.body);
+    let said = head.header("content-type").filter(|_| matches!(form, Form::Service(_)));
+    let fields = said.and_then(|said| services::form_as_json(said, &request.body));
+    let mut ask = Ask::read(form, fields.as_deref().unwrap_or(&request.body));
     if let Some(ask) = &mut ask {
         ask.model = match form {
             Form::Gemini(_) => gemini_model(path),

@@ -72,6 +72,9 @@ fn serve(
         return Box::new(pause(script.pace.headers).chain(fixed(&headers, reply)));
     }
     let speech = Speech::new(script, ask, voice);
+    if let Some(parts) = speech.medium().filter(|_| !ask.stream) {
+        return Box::new(pause(script.pace.headers).chain(medium(&headers, parts, script)));
+    }
     if ask.stream {
         let content_type = script.wire.content_type.as_deref().unwrap_or_else(|| speech.stream_type());
         let head = headers.render(200, content_type, None);
@@ -171,10 +174,28 @@ fn fixed(headers: &Headers<'_>, reply: &FixedReply) -> std::array::IntoIter<Step
     [head, Step::Raw(reply.body.clone().into())].into_iter()
 }
 
+/// A medium in its parts, up to the fault.
+fn medium(headers: &Headers<'_>, parts: &[String], script: &Script) -> std::vec::IntoIter<Step> {
+    let content_type = script.wire.content_type.as_deref().unwrap_or("audio/mpeg");
+    let mut steps = vec![headers.render(200, content_type, None)];
+    let after = script.fault.as_ref().and_then(Fault::after).unwrap_or(parts.len());
+    steps.extend(parts.iter().take(after).map(|part| Step::Chunk(part.clone().into())));
+    let half = Step::HalfChunk(Bytes::from_static(b"half of it"));
+    match &script.fault {
+        Some(Fault::Cut { .. }) => steps.extend([half, Step::Close]),
+        Some(Fault::Reset { .. }) => steps.extend([half, Step::Reset]),
+        Some(Fault::Stall { .. } | Fault::RoleOnly) => steps.push(Step::Wait(None, None)),
+        _ => steps.push(Step::LastChunk(Bytes::new())),
+    }
+    steps.into_iter()
+}
+
 /// A non-streaming answer, or the equivalent of a stream's fault.
 fn body(headers: &Headers<'_>, speech: &Speech, script: &Script) -> std::vec::IntoIter<Step> {
-    let content_type = script.wire.content_type.as_deref().unwrap_or("application/json");
-    let json = speech.whole();
+    let text = speech.plain_text();
+    let usual = if text.is_some() { "text/plain; charset=utf-8" } else { "application/json" };
+    let content_type = script.wire.content_type.as_deref().unwrap_or(usual);
+    let json = text.unwrap_or_else(|| speech.whole());
     let half = Bytes::copy_from_slice(json.as_bytes().get(..json.len() / 2).unwrap_or_default());
     let sized = |body: Bytes| vec![headers.render(200, content_type, Some(body.len())), Step::Raw(body)];
     let truncated =

@@ -199,6 +199,8 @@ struct Body<'a> {
     #[serde(default)]
     stream: Value,
     #[serde(default)]
+    stream_format: Value,
+    #[serde(default)]
     stream_options: Value,
     #[serde(borrow)]
     messages: Option<&'a RawValue>,
@@ -215,7 +217,10 @@ impl Ask {
         let (said, stream, checked) = match form {
             Form::Chat | Form::Messages => (body.messages, body.stream.as_bool(), false),
             Form::Responses => (body.input, body.stream.as_bool(), true),
-            Form::Service(_) => (None, body.stream.as_bool(), true),
+            Form::Service(_) => {
+                let stream = body.stream.as_bool().unwrap_or(false) || body.stream_format == "sse";
+                (None, Some(stream), true)
+            }
             Form::Gemini(carried) => (body.contents, Some(carried != Carried::Whole), true),
             Form::Bedrock { stream } => (body.messages, Some(stream), true),
         };

@@ -24,6 +24,9 @@ pub(crate) enum Service {
     Moderations,
     Rerank,
     Images,
+    ImageEdits,
+    Speech,
+    Transcriptions,
 }
 
 impl Service {
@@ -36,9 +39,41 @@ impl Service {
             ("/moderations", Some(Self::Moderations)),
             ("/rerank", Some(Self::Rerank)),
             ("/images/generations", Some(Self::Images)),
+            ("/images/edits", Some(Self::ImageEdits)),
+            ("/images/variations", Some(Self::Images)),
+            ("/audio/speech", Some(Self::Speech)),
+            ("/audio/transcriptions", Some(Self::Transcriptions)),
+            ("/audio/translations", Some(Self::Transcriptions)),
         ];
         named.into_iter().find(|(end, _)| path.ends_with(end)).and_then(|(_, service)| service)
     }
+}
+
+/// The fields of a form as the JSON that they would be; of a file only its size. `None` if it is no form.
+pub(crate) fn form_as_json(content_type: &str, body: &[u8]) -> Option<Vec<u8>> {
+    let (_, boundary) = content_type.strip_prefix("multipart/form-data")?.split_once("boundary=")?;
+    let delimiter = format!("--{}", boundary.trim_matches('"'));
+    let mut fields = Map::new();
+    let mut rest = body;
+    let mut parts = Vec::new();
+    while let Some(at) = memchr::memmem::find(rest, delimiter.as_bytes()) {
+        parts.push(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at + delimiter.len()..).unwrap_or_default();
+    }
+    for part in parts.into_iter().skip(1) {
+        let end = memchr::memmem::find(part, b"\r\n\r\n")?;
+        let head = String::from_utf8_lossy(part.get(..end).unwrap_or_default()).into_owned();
+        let content = part.get(end + 4..).unwrap_or_default();
+        let content = content.strip_suffix(b"\r\n").unwrap_or(content);
+        let name = head.split("name=\"").nth(1).and_then(|rest| rest.split('"').next())?;
+        let value = match (head.contains("filename="), std::str::from_utf8(content)) {
+            (false, Ok("true")) => json!(true),
+            (false, Ok(text)) => json!(text),
+            _ => json!({"bytes": content.len()}),
+        };
+        fields.insert(name.to_owned(), value);
+    }
+    serde_json::to_vec(&Value::Object(fields)).ok()
 }
 
 /// A complete answer.
@@ -82,7 +117,7 @@ impl Served {
     /// Number of output events.
     pub(crate) fn outputs(&self) -> usize {
         match self.service {
-            Service::Completions => self.texts.len(),
+            Service::Completions | Service::Speech | Service::Transcriptions => self.texts.len(),
             _ => 1,
         }
     }
@@ -99,7 +134,19 @@ impl Served {
     pub(crate) fn output(&self, index: usize) -> Vec<Event> {
         match self.service {
             Service::Completions => {
-                vec![Event::plain(self.chunk(self.texts.get(index).map_or("", String::as_str), None))]
+                vec![Event::plain(self.chunk(self.text(index), None))]
+            }
+            Service::Speech => {
+                vec![Event::typed(
+                    "speech.audio.delta",
+                    &json!({"audio": in_base64(self.text(index).as_bytes())}),
+                )]
+            }
+            Service::Transcriptions => {
+                vec![Event::typed("transcript.text.delta", &json!({"delta": self.text(index)}))]
+            }
+            Service::ImageEdits => {
+                vec![self.image("image_edit.partial_image", json!({"partial_image_index": index}))]
             }
             _ => vec![self.image("image_generation.partial_image", json!({"partial_image_index": index}))],
         }
@@ -109,6 +156,16 @@ impl Served {
     pub(crate) fn finish(&self) -> Vec<Event> {
         match self.service {
             Service::Completions => vec![Event::plain(self.chunk("", Some(&self.finish)))],
+            Service::Speech => {
+                vec![Event::typed("speech.audio.done", &json!({"usage": self.usage_json()}))]
+            }
+            Service::Transcriptions => {
+                let done = json!({"text": self.texts.concat(), "usage": self.usage_json()});
+                vec![Event::typed("transcript.text.done", &done)]
+            }
+            Service::ImageEdits => {
+                vec![self.image("image_edit.completed", json!({"usage": self.usage_json()}))]
+            }
             _ => vec![self.image("image_generation.completed", json!({"usage": self.usage_json()}))],
         }
     }
@@ -145,7 +202,13 @@ impl Served {
                 self.listed("results", self.asked_items("input").iter().map(moderation).collect())
             }
             Service::Rerank => self.listed("results", self.ranking()),
-            Service::Images => {
+            // Speech has no such body: it is a medium.
+            Service::Speech | Service::Transcriptions => {
+                let mut body = self.frame();
+                body.insert("text".to_owned(), json!(self.texts.concat()));
+                body
+            }
+            Service::Images | Service::ImageEdits => {
                 let wanted = self.asked.get("n").and_then(Value::as_u64).unwrap_or(1);
                 let count = usize::try_from(wanted).unwrap_or(1).min(MAX_ITEMS);
                 self.listed("data", vec![json!({"b64_json": PIXEL}); count])
@@ -159,13 +222,30 @@ impl Served {
         Value::Object(body).to_string()
     }
 
+    fn text(&self, index: usize) -> &str {
+        self.texts.get(index).map_or("", String::as_str)
+    }
+
+    /// The parts of a medium, where the answer is one.
+    pub(crate) fn medium(&self) -> Option<&[String]> {
+        (self.service == Service::Speech).then_some(self.texts.as_slice())
+    }
+
+    /// The content type of a whole answer, and its text where that is no JSON.
+    pub(crate) fn plain_text(&self) -> Option<String> {
+        let format = self.asked.get("response_format").and_then(Value::as_str);
+        let text = self.service == Service::Transcriptions && matches!(format, Some("text" | "srt" | "vtt"));
+        text.then(|| format!("{}\n", self.texts.concat()))
+    }
+
     /// What each answer has, with the simulator's mark in it.
     fn frame(&self) -> Map<String, Value> {
         let (id, object) = match self.service {
             Service::Completions => ("cmpl", "text_completion"),
             Service::Moderations => ("modr", "moderation"),
             Service::Rerank => ("rerank", "rerank"),
-            Service::Embeddings | Service::Images => ("list", "list"),
+            Service::Speech | Service::Transcriptions => ("transcript", "transcript"),
+            Service::Embeddings | Service::Images | Service::ImageEdits => ("list", "list"),
         };
         let mut frame = Map::new();
         frame.insert("id".to_owned(), json!(format!("{id}-sim-{}", self.call)));
@@ -252,8 +332,12 @@ impl Served {
                 let told = self.texts.len();
                 json!({"prompt_tokens": asked, "completion_tokens": told, "total_tokens": asked + told})
             }
-            Service::Images => {
+            Service::Images | Service::ImageEdits => {
                 json!({"input_tokens": asked, "output_tokens": 272, "total_tokens": asked + 272})
+            }
+            Service::Speech | Service::Transcriptions => {
+                let told = self.texts.len();
+                json!({"type": "tokens", "input_tokens": asked, "output_tokens": told, "total_tokens": asked + told})
             }
             _ => json!({"prompt_tokens": asked, "total_tokens": asked}),
         }

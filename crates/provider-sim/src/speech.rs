@@ -164,6 +164,22 @@ impl Speech {
         }
     }
 
+    /// The parts of a medium, where the answer is one.
+    pub(crate) fn medium(&self) -> Option<&[String]> {
+        match self {
+            Self::Service(served) => served.medium(),
+            _ => None,
+        }
+    }
+
+    /// The whole answer where it is text for people.
+    pub(crate) fn plain_text(&self) -> Option<String> {
+        match self {
+            Self::Service(served) => served.plain_text(),
+            _ => None,
+        }
+    }
+
     /// The whole answer as one body.
     pub(crate) fn whole(&self) -> String {
         match self {

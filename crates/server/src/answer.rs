@@ -1,6 +1,6 @@
 //! Responses to clients: bodies and headers.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,11 +14,11 @@ use pointsman_wire::dialect::Dialect;
 
 use crate::names::{self, Names};
 
-/// The body of every response. It cannot fail: what breaks upstream is told in the dialect.
-pub(crate) type ClientBody = UnsyncBoxBody<Bytes, Infallible>;
+/// The body of every response. What breaks upstream is told in the dialect; only a medium, which cannot tell, ends in error.
+pub(crate) type ClientBody = UnsyncBoxBody<Bytes, io::Error>;
 
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ClientBody {
-    Full::new(bytes.into()).boxed_unsync()
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// A whole body in pieces, so that it is taken only as fast as the client reads; `held` is dropped with the last piece.
@@ -36,12 +36,9 @@ const PIECE: usize = 64 * 1024;
 
 impl<T: Unpin> http_body::Body for Pieces<T> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let length = self.rest.len().min(PIECE);
         Poll::Ready((length > 0).then(|| Ok(Frame::data(self.rest.split_to(length)))))
     }
@@ -65,7 +62,22 @@ where
     let mut next = next;
     let frames = futures_util::stream::unfold(state, move |state| {
         let step = next(state);
-        async move { step.await.map(|(bytes, state)| (Ok::<_, Infallible>(Frame::data(bytes)), state)) }
+        async move { step.await.map(|(bytes, state)| (Ok(Frame::data(bytes)), state)) }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// The same for frames that may fail; after an error, or without a next state, nothing is asked any more.
+pub(crate) fn piped<S, F, Fut>(state: S, next: F) -> ClientBody
+where
+    S: Send + 'static,
+    F: FnMut(S) -> Fut + Send + 'static,
+    Fut: Future<Output = Option<(io::Result<Bytes>, Option<S>)>> + Send + 'static,
+{
+    let mut next = next;
+    let frames = futures_util::stream::unfold(Some(state), move |state| {
+        let step = state.map(&mut next);
+        async move { step?.await.map(|(bytes, state)| (bytes.map(Frame::data), state)) }
     });
     StreamBody::new(frames).boxed_unsync()
 }

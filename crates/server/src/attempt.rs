@@ -15,6 +15,8 @@ use pointsman_upstream::{
 use pointsman_wire::chat::BadCompletion;
 use pointsman_wire::classify::{Classified, classify, classify_error};
 use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
+use pointsman_wire::envelope::Wants;
 use pointsman_wire::error::{MAX_ERROR_BODY, UpstreamError};
 use pointsman_wire::guidance::rate_headroom;
 use pointsman_wire::passthrough::{Edits, ProviderField};
@@ -24,6 +26,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::answer::copy_rate_limits;
 use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
 use crate::names::{self, Names};
+use crate::piped::{self, Piped};
 use crate::reading::{self, Live, Reading};
 use crate::snapshot::{Auth, Upstream, credential_header};
 use crate::translation;
@@ -44,13 +47,19 @@ pub(crate) enum AttemptEnd {
     Live(Box<Live>),
     /// A whole answer.
     Whole(Whole),
+    /// A medium whose first bytes are here.
+    Piped(Box<Piped>),
 }
 
 /// A whole answer for a client that wants no stream.
 pub(crate) struct Whole {
     pub(crate) headers: HeaderMap,
+    pub(crate) content_type: HeaderValue,
     pub(crate) body: Bytes,
 }
+
+/// What an answer is that is not due as text for people.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// How the answer is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +67,15 @@ pub(crate) enum Way {
     Plain,
     Gather,
     Stream,
+    /// Bytes are passed on as they come.
+    Pipe,
+}
+
+impl Way {
+    /// Whether the provider is asked for a stream of events.
+    const fn streams(self) -> bool {
+        matches!(self, Self::Gather | Self::Stream)
+    }
 }
 
 /// Makes one call and reads until it is clear what came.
@@ -113,6 +131,7 @@ async fn call(
     }
     let end = match way {
         Way::Plain => pin!(plain(exchange, attempt, response, started)).await?,
+        Way::Pipe => pin!(piped::until_first(exchange, attempt, response, started)).await?,
         Way::Gather | Way::Stream => {
             let envelope = &exchange.inbound.envelope;
             let tap = envelope.endpoint().tap(spoken).with_named_tool(envelope.needs().named_tool);
@@ -132,6 +151,7 @@ fn way(exchange: &Exchange, upstream: &Upstream) -> Way {
         && !needs.audio_out
         && !needs.unknown_fields;
     match exchange.controller.request().shape {
+        Shape::Plain if exchange.inbound.envelope.wants() == Wants::Bytes => Way::Pipe,
         Shape::Streamed | Shape::Buffered => Way::Stream,
         Shape::Gathered if everything => Way::Gather,
         Shape::Gathered | Shape::Plain => Way::Plain,
@@ -145,7 +165,7 @@ fn prepare(
     way: Way,
     spoken: Dialect,
 ) -> Result<Request, AttemptFailure> {
-    let streams = way != Way::Plain;
+    let streams = way.streams();
     let provider = upstream.provider;
     let endpoint = exchange.inbound.envelope.endpoint();
     let edits = Edits {
@@ -178,8 +198,15 @@ fn upstream_headers(
     spoken: Dialect,
 ) -> Result<HeaderMap, AttemptFailure> {
     let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let accept = if streams { "text/event-stream" } else { "application/json" };
+    let envelope = &exchange.inbound.envelope;
+    // The boundary of a form stands in it.
+    let own = exchange.inbound.headers.get(http::header::CONTENT_TYPE).filter(|_| envelope.is_form());
+    headers.insert(http::header::CONTENT_TYPE, own.cloned().unwrap_or(JSON));
+    let accept = match envelope.wants() {
+        _ if streams => "text/event-stream",
+        Wants::Json => "application/json",
+        Wants::Text | Wants::Bytes => "*/*",
+    };
     headers.insert(http::header::ACCEPT, HeaderValue::from_static(accept));
     let asked = exchange.inbound.envelope.dialect();
     // What a client says to its own dialect's providers is not said to others.
@@ -354,11 +381,12 @@ pub(crate) fn answered(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<AttemptEnd, AttemptFailure> {
+    if exchange.inbound.envelope.wants() == Wants::Text {
+        return text(exchange, attempt, headers, body);
+    }
     let endpoint = exchange.inbound.envelope.endpoint();
-    let facts = endpoint.check_answer(exchange.spoken(), &body).map_err(|bad| match bad {
-        BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
-        bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
-    })?;
+    let facts =
+        endpoint.check_answer(exchange.spoken(), &body).map_err(|bad| none(exchange, attempt, bad))?;
     // A tool that the client chose by its name is no news to it.
     let named = exchange.inbound.envelope.needs().named_tool;
     let body = facts.amended.filter(|_| !named).unwrap_or(body);
@@ -368,7 +396,29 @@ pub(crate) fn answered(
     }
     let body = exchange.in_clients_dialect(body)?;
     exchange.commit(None);
-    Ok(AttemptEnd::Whole(Whole { headers, body }))
+    Ok(AttemptEnd::Whole(Whole { headers, content_type: JSON, body }))
+}
+
+/// A whole answer that is text for people: a transcript, subtitles.
+fn text(
+    exchange: &mut Exchange,
+    attempt: &Attempt,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<AttemptEnd, AttemptFailure> {
+    Endpoint::check_text(&body).map_err(|bad| none(exchange, attempt, bad))?;
+    let said = headers.get(http::header::CONTENT_TYPE).cloned();
+    let content_type = said.unwrap_or(HeaderValue::from_static("text/plain; charset=utf-8"));
+    exchange.commit(None);
+    Ok(AttemptEnd::Whole(Whole { headers, content_type, body }))
+}
+
+/// What came with a success status is no answer.
+fn none(exchange: &Exchange, attempt: &Attempt, bad: BadCompletion) -> AttemptFailure {
+    match bad {
+        BadCompletion::ErrorObject(error) => in_band(exchange, attempt.target, &error, Phase::Headers),
+        bad => verdict::bad_response(&bad.to_string(), Phase::Headers, false),
+    }
 }
 
 /// Empty lines keep a connection alive (DeepSeek sends them while a request waits for its turn) and are no answer: until
@@ -405,7 +455,11 @@ async fn read_whole(
 }
 
 /// Which limit is next to strike while a plain answer is read.
-fn next_deadline(begun: bool, limits: &AttemptLimits, started: Instant) -> (Instant, Struck, Limit) {
+pub(crate) fn next_deadline(
+    begun: bool,
+    limits: &AttemptLimits,
+    started: Instant,
+) -> (Instant, Struck, Limit) {
     let idle = (Instant::now() + limits.idle, Struck::Idle, Limit { within: limits.idle, own: true });
     let first = limits.first_output;
     let whole = (started + limits.whole.within, Struck::Whole, limits.whole);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use pointsman_core::controller::Cause;
 use pointsman_wire::dialect::{Dialect, Fault, StreamFrame};
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::error::ErrorView;
 use serde_json::{Map, Value};
 
@@ -111,8 +112,23 @@ impl ApiError {
     }
 
     pub(crate) fn unknown_path(method: &http::Method, path: &str) -> Box<Self> {
-        let message = format!("there is no {method} {path} here");
+        let known = Endpoint::OTHERS.into_iter().filter_map(Endpoint::name);
+        let known = known.chain(["chat/completions", "messages", "models"]);
+        let end = path.trim_start_matches("/openai").trim_start_matches("/v1").trim_start_matches('/');
+        let close = pointsman_config::nearest(end, known);
+        let hint = match close.as_slice() {
+            [] => {
+                "it serves conversations, completions, embeddings, moderations, rerank, images, audio and models"
+            }
+            names => &format!("close is /v1/{}", names.join(", /v1/")),
+        };
+        let message = format!("there is no {method} {path} here; {hint}");
         Self::new(Fault::UnknownPath, &message, "unknown_path")
+    }
+
+    pub(crate) fn not_built(what: &str) -> Box<Self> {
+        let message = format!("{what} are not built yet: send requests over HTTP");
+        Self::new(Fault::NotBuilt, &message, "not_built")
     }
 
     pub(crate) fn wrong_method(path: &str, allowed: &str) -> Box<Self> {

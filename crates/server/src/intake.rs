@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use pointsman_config::ServerConfig;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::envelope::EnvelopeError;
 use tokio::time::{Instant, timeout_at};
 
@@ -86,6 +88,13 @@ async fn next(body: &mut Incoming, until: Instant) -> Result<Option<Bytes>, Box<
 
 fn too_large(most: usize) -> Box<ApiError> {
     ApiError::too_large(&format!("the request's body is larger than the {most} bytes of server.max_body"))
+}
+
+/// The `content-type` of a request that is a form, where the endpoint takes one.
+pub(crate) fn form(endpoint: Endpoint, headers: &HeaderMap) -> Option<&str> {
+    let said = headers.get(http::header::CONTENT_TYPE)?.to_str().ok().filter(|said| said.len() <= 512)?;
+    let multipart = said.get(..10).is_some_and(|start| start.eq_ignore_ascii_case("multipart/"));
+    (multipart && endpoint.takes_form()).then_some(said)
 }
 
 /// A body that cannot be read as a request.

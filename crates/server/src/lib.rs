@@ -21,6 +21,7 @@ mod limits;
 mod listing;
 mod metrics;
 mod names;
+mod piped;
 mod pipeline;
 mod preferences;
 mod reading;

@@ -32,6 +32,15 @@ pub(crate) fn bare(path: &str) -> &str {
     below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path)
 }
 
+/// A conversation on a socket is no request that could go elsewhere.
+pub(crate) fn refuse_sockets(bare: &str, headers: &http::HeaderMap) -> Result<(), Box<ApiError>> {
+    let upgrade = headers.get(http::header::UPGRADE).and_then(|value| value.to_str().ok());
+    let socket =
+        upgrade.is_some_and(|all| all.split(',').any(|one| one.trim().eq_ignore_ascii_case("websocket")));
+    let realtime = bare == "/realtime" || bare.starts_with("/realtime/");
+    if socket || realtime { Err(ApiError::not_built("WebSockets and the realtime API")) } else { Ok(()) }
+}
+
 /// The dialect that a client expects its errors in, also where nothing is there.
 pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
     let bare = bare(path);

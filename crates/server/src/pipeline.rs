@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::answer::{
-    ClientBody, Provenance, answer, copy_rate_limits, event_stream_headers, full, in_pieces, streamed,
+    ClientBody, Provenance, answer, copy_rate_limits, event_stream_headers, full, in_pieces, piped, streamed,
 };
 use crate::app::App;
 use crate::attempt::{self, AttemptEnd, Whole};
@@ -35,6 +35,7 @@ use crate::exchange::{Exchange, Inbound};
 use crate::fail::ApiError;
 use crate::guard::{Hosts, refuse_compressed, refuse_long_headers, refuse_loops};
 use crate::names::Names;
+use crate::piped::{Pipe, Piped};
 use crate::reading::Live;
 use crate::relay::Relay;
 use crate::run::Worker;
@@ -101,6 +102,7 @@ async fn route(
     let snapshot = app.snapshot.load_full();
     let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
     let bare = listing::bare(path);
+    listing::refuse_sockets(bare, request.headers())?;
     let asked = match bare {
         "/chat/completions" => Some((Endpoint::Generation, Dialect::Chat)),
         "/messages" => Some((Endpoint::Generation, Dialect::Messages)),
@@ -152,7 +154,11 @@ async fn generate(
     let mut claim = app.admission.claim();
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
     let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-    let envelope = Envelope::read_for(endpoint, dialect, &body, &limits).map_err(|e| intake::refusal(&e))?;
+    let envelope = match intake::form(endpoint, &parts.headers) {
+        Some(form) => Envelope::read_form(endpoint, form, &body, &limits),
+        None => Envelope::read_for(endpoint, dialect, &body, &limits),
+    };
+    let envelope = envelope.map_err(|e| intake::refusal(&e))?;
     let caller_keys = caller_keys(&parts.headers)?;
     let asked = Asked { caller: &caller, envelope: &envelope, headers: &parts.headers };
     let providers = caller_keys.keys().cloned().collect();
@@ -242,6 +248,7 @@ enum Released {
     Live(Box<Live>),
     Stopped(Stop),
     Whole(Whole),
+    Piped(Box<Piped>),
 }
 
 type Outcome = (Box<Exchange>, Released);
@@ -262,6 +269,7 @@ async fn until_released(mut exchange: Box<Exchange>, mut command: Command) -> Ou
                     Some(AttemptEnd::Failed(failure)) => exchange.fail(failure),
                     Some(AttemptEnd::Live(live)) => return (exchange, Released::Live(live)),
                     Some(AttemptEnd::Whole(whole)) => return (exchange, Released::Whole(whole)),
+                    Some(AttemptEnd::Piped(piped)) => return (exchange, Released::Piped(piped)),
                     None => exchange.abandon(),
                 }
             }
@@ -305,11 +313,18 @@ fn finish(mut exchange: Box<Exchange>, released: Released) -> Response<ClientBod
             exchange.succeed();
             exchange.settle();
             let mut headers = HeaderMap::with_capacity(16);
-            headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(http::header::CONTENT_TYPE, whole.content_type);
             copy_rate_limits(exchange.inbound.envelope.dialect(), &whole.headers, &mut headers);
             exchange.provenance().write(&mut headers, expose);
             // Its place in flight and its claim on memory last until the client has taken the answer.
             answer(headers, in_pieces(whole.body, exchange))
+        }
+        Released::Piped(medium) => {
+            let mut headers = HeaderMap::with_capacity(16);
+            headers.insert(http::header::CONTENT_TYPE, medium.content_type());
+            copy_rate_limits(exchange.inbound.envelope.dialect(), &medium.headers, &mut headers);
+            exchange.provenance().write(&mut headers, expose);
+            answer(headers, piped(Pipe::new(exchange, medium), Pipe::next))
         }
         Released::Live(live) => {
             let mut headers = event_stream_headers();
@@ -370,7 +385,7 @@ impl Early {
                         Released::Live(live) => Self::relay(Relay::new(exchange, live)).await,
                         Released::Stopped(stop) => Some((exchange.event_of(&stop, None), Self::Over)),
                         // A request that wants a stream is never answered whole.
-                        Released::Whole(_) => None,
+                        Released::Whole(_) | Released::Piped(_) => None,
                     }
                 }
             },

@@ -13,7 +13,7 @@ use pointsman_wire::dialect::{ChunkKind, Gather, StreamTap};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
-use crate::attempt::{self, AttemptEnd, MAX_ANSWER, Way, Whole, in_band};
+use crate::attempt::{self, AttemptEnd, JSON, MAX_ANSWER, Way, Whole, in_band};
 use crate::exchange::{AttemptFailure, Exchange};
 use crate::relay::AFTER_FINISH;
 use crate::verdict::{self, Struck};
@@ -220,7 +220,7 @@ pub(crate) async fn until_released(
         let body = gather.finish().map_err(|e| gathered_badly(exchange, &reading, e))?;
         let body = exchange.in_clients_dialect(body)?;
         commit(exchange, &reading);
-        return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, body }));
+        return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, content_type: JSON, body }));
     }
     reading.ended = true;
     commit(exchange, &reading);

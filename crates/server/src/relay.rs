@@ -22,7 +22,7 @@ use crate::translation::Translation;
 use crate::verdict::{self, Struck};
 
 /// A client that took nothing for this long may itself be why the upstream broke the stream.
-const SLOW_CLIENT: Duration = Duration::from_secs(1);
+pub(crate) const SLOW_CLIENT: Duration = Duration::from_secs(1);
 /// Once an answer is finished, the end marker (and usage) is waited for no longer than this.
 pub(crate) const AFTER_FINISH: Duration = Duration::from_secs(2);
 /// After the end marker the upstream's connection is worth keeping if its body ends within this.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(unreachable_pub)] // modules of one test binary
 
+#[path = "endpoints/audio.rs"]
+mod audio;
 #[path = "e2e/checks.rs"]
 #[allow(dead_code)] // shared with the other test binaries
 mod checks;
@@ -12,6 +14,8 @@ mod completions;
 mod explained;
 #[path = "endpoints/images.rs"]
 mod images;
+#[path = "endpoints/raw.rs"]
+mod raw;
 #[path = "e2e/support.rs"]
 #[allow(dead_code)] // shared with the other test binaries
 mod support;

@@ -32,6 +32,16 @@ pub enum Endpoint {
     Rerank,
     /// Images from a description.
     ImageGenerations,
+    /// Images that are changed by a description.
+    ImageEdits,
+    /// Images like another.
+    ImageVariations,
+    /// Speech of a text.
+    Speech,
+    /// The text of speech.
+    Transcriptions,
+    /// The text of speech, in English.
+    Translations,
 }
 
 /// How the answer of an endpoint is made.
@@ -47,8 +57,18 @@ enum Streams {
 
 impl Endpoint {
     /// All endpoints but the dialects' own.
-    pub const OTHERS: [Self; 5] =
-        [Self::Completions, Self::Embeddings, Self::Moderations, Self::Rerank, Self::ImageGenerations];
+    pub const OTHERS: [Self; 10] = [
+        Self::Completions,
+        Self::Embeddings,
+        Self::Moderations,
+        Self::Rerank,
+        Self::ImageGenerations,
+        Self::ImageEdits,
+        Self::ImageVariations,
+        Self::Speech,
+        Self::Transcriptions,
+        Self::Translations,
+    ];
 
     /// Its name in the ledger and in explanations: its path below the version. `None` for a conversation, which is named
     /// by its dialect.
@@ -66,6 +86,11 @@ impl Endpoint {
             Self::Moderations => "/moderations",
             Self::Rerank => "/rerank",
             Self::ImageGenerations => "/images/generations",
+            Self::ImageEdits => "/images/edits",
+            Self::ImageVariations => "/images/variations",
+            Self::Speech => "/audio/speech",
+            Self::Transcriptions => "/audio/transcriptions",
+            Self::Translations => "/audio/translations",
         })
     }
 
@@ -84,9 +109,26 @@ impl Endpoint {
     fn streams(self) -> Streams {
         match self {
             Self::Generation | Self::Completions => Streams::Chunks,
-            Self::ImageGenerations => Streams::Events,
-            Self::Embeddings | Self::Moderations | Self::Rerank => Streams::Never,
+            Self::ImageGenerations | Self::ImageEdits | Self::Speech | Self::Transcriptions => {
+                Streams::Events
+            }
+            Self::Embeddings
+            | Self::Moderations
+            | Self::Rerank
+            | Self::ImageVariations
+            | Self::Translations => Streams::Never,
         }
+    }
+
+    /// Whether its request may be a form (`multipart/form-data`).
+    #[must_use]
+    pub fn takes_form(self) -> bool {
+        matches!(self, Self::ImageEdits | Self::ImageVariations | Self::Transcriptions | Self::Translations)
+    }
+
+    /// Whether its answer may be a stream of events.
+    pub(crate) fn may_stream(self) -> bool {
+        self.streams() != Streams::Never
     }
 
     /// Whether what different models answer must not be mixed: vectors of one say nothing beside those of another
@@ -117,6 +159,14 @@ impl Endpoint {
             Self::Generation => dialect::check_answer(dialect, body),
             other => answer::check(other, body),
         }
+    }
+
+    /// Checks an answer that is due as text for people.
+    ///
+    /// # Errors
+    /// [`BadCompletion`] if it is none.
+    pub fn check_text(body: &[u8]) -> Result<(), BadCompletion> {
+        answer::check_text(body)
     }
 
     /// A tap for one stream of this endpoint.

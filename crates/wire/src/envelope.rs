@@ -8,6 +8,7 @@
 
 mod error;
 mod fields;
+mod form;
 mod media;
 mod preferences;
 mod read;
@@ -127,11 +128,24 @@ pub(crate) struct StreamOptions {
     pub(crate) include_usage: Option<Span>,
 }
 
+/// In which form an answer is due that is no stream of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wants {
+    /// A JSON object.
+    Json,
+    /// Text for people: a transcript, subtitles.
+    Text,
+    /// Bytes of a medium, passed on as they come.
+    Bytes,
+}
+
 /// What was read of one request. Holds offsets into the body, not the body.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     endpoint: Endpoint,
     dialect: Dialect,
+    /// Set where the request is a form.
+    pub(crate) form: Option<form::Form>,
     pub(crate) members: Vec<Member>,
     pub(crate) member_count: usize,
     /// Just after the opening brace of the request.
@@ -139,6 +153,7 @@ pub struct Envelope {
     pub(crate) stream_options: Option<StreamOptions>,
     model: String,
     stream: bool,
+    response_format: Option<String>,
     include_usage: bool,
     preferences: Preferences,
     needs: Needs,
@@ -178,6 +193,35 @@ impl Envelope {
     ) -> Result<Self, EnvelopeError> {
         let dialect = if endpoint == Endpoint::Generation { dialect } else { Dialect::Chat };
         read::read(endpoint, dialect, body, limits)
+    }
+
+    /// Reads the envelope of a request that is a form, whose `content-type` this is.
+    ///
+    /// # Errors
+    /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
+    pub fn read_form(
+        endpoint: Endpoint,
+        content_type: &str,
+        body: &[u8],
+        limits: &Limits,
+    ) -> Result<Self, EnvelopeError> {
+        form::read(endpoint, content_type, body, limits)
+    }
+
+    /// Whether the request is a form, and not JSON.
+    #[must_use]
+    pub fn is_form(&self) -> bool {
+        self.form.is_some()
+    }
+
+    /// In which form the answer is due.
+    #[must_use]
+    pub fn wants(&self) -> Wants {
+        match (self.endpoint, self.response_format.as_deref()) {
+            (Endpoint::Speech, _) if !self.stream => Wants::Bytes,
+            (Endpoint::Transcriptions | Endpoint::Translations, Some("text" | "srt" | "vtt")) => Wants::Text,
+            _ => Wants::Json,
+        }
     }
 
     /// What is asked for.

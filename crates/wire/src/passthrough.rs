@@ -81,6 +81,9 @@ impl<'a> Edits<'a> {
 /// ```
 #[must_use]
 pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
+    if let Some(form) = &envelope.form {
+        return in_form(body, &form.model, envelope.model(), edits.model);
+    }
     let mut plan = Plan { envelope, replaced: Vec::new(), removed: Vec::new(), added: Vec::new() };
     plan.model(edits.model);
     plan.stream(edits);
@@ -98,6 +101,18 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
         Dialect::Messages => messages::without_foreign(sent),
         Dialect::Responses => responses::without_foreign(sent),
     }
+}
+
+/// A form has the model's name as it is; that is all that differs.
+fn in_form(body: &Bytes, place: &Span, named: &str, model: &str) -> Bytes {
+    if named == model {
+        return body.clone();
+    }
+    let mut out = BytesMut::with_capacity(body.len() + model.len());
+    out.put_slice(body.get(..place.start).unwrap_or_default());
+    out.put_slice(model.as_bytes());
+    out.put_slice(body.get(place.end..).unwrap_or_default());
+    out.freeze()
 }
 
 struct Plan<'e> {

@@ -103,7 +103,7 @@ impl Stream {
                     Ok(data) => self.rest = data,
                     Err(other) => return Poll::Ready(Some(Ok(other))),
                 },
-                other => return other.map_err(|never| match never {}),
+                other => return other,
             }
         }
         let piece = self.rest.split_to(PIECE.min(self.rest.len()));
@@ -120,7 +120,7 @@ impl Body for Taken {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match self.get_mut() {
-            Self::Plain(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Plain(body) => Pin::new(body).poll_frame(cx),
             Self::Watched(stream) => {
                 let mut stream = lock(stream);
                 let poll = stream.poll(cx);

@@ -36,6 +36,8 @@ pub enum Fault {
     UnknownPath,
     /// The path takes another method.
     WrongMethod,
+    /// What is asked for is known and not built.
+    NotBuilt,
     /// A limit of the key or its group is reached, or every target is throttled, or all causes were rate limits.
     Limited,
     /// The budget of the key or its group is spent.
@@ -95,6 +97,7 @@ fn chat(fault: Fault) -> Said {
         Fault::UnknownModel => (404, INVALID, "model_not_found"),
         Fault::UnknownPath => (404, INVALID, "unknown_url"),
         Fault::WrongMethod => (405, INVALID, "method_not_allowed"),
+        Fault::NotBuilt => (501, INVALID, "not_built"),
         Fault::Limited => (429, "rate_limit_error", "rate_limit_exceeded"),
         Fault::BudgetSpent => (429, "insufficient_quota", "budget_exceeded"),
         Fault::QuotaExhausted => (429, "insufficient_quota", "insufficient_quota"),
@@ -119,6 +122,7 @@ fn messages(fault: Fault) -> (u16, &'static str) {
         Fault::Looped => (508, INVALID),
         Fault::UnknownModel | Fault::UnknownPath => (404, "not_found_error"),
         Fault::WrongMethod => (405, INVALID),
+        Fault::NotBuilt => (501, INVALID),
         Fault::Limited => (429, "rate_limit_error"),
         Fault::BudgetSpent | Fault::QuotaExhausted => (402, "billing_error"),
         Fault::Unavailable => (529, "overloaded_error"),

@@ -18,12 +18,14 @@ struct Answer<'a> {
     #[serde(borrow)]
     results: Option<&'a RawValue>,
     #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
-/// Where an answer has its list, and whether that may be empty.
+/// Where an answer has its list (a transcript its text), and whether that may be empty.
 struct Shape {
     /// OpenAI's name for it.
     list: &'static str,
@@ -37,15 +39,34 @@ impl Shape {
     fn of(endpoint: Endpoint) -> Self {
         match endpoint {
             Endpoint::Rerank => Self { list: "results", or_data: true, may_be_empty: true },
+            Endpoint::Transcriptions | Endpoint::Translations => {
+                Self { list: "text", or_data: false, may_be_empty: true }
+            }
             Endpoint::Moderations => Self { list: "results", or_data: false, may_be_empty: false },
             _ => Self { list: "data", or_data: false, may_be_empty: false },
         }
     }
 
     fn is_there(&self, answer: &Answer<'_>) -> bool {
+        if self.list == "text" {
+            return answer.text.is_some_and(|text| text.get().starts_with('"'));
+        }
         let named = if self.list == "results" { answer.results } else { answer.data };
         let list = named.or_else(|| answer.data.filter(|_| self.or_data));
         list.is_some_and(|list| list.get().starts_with('[') && (self.may_be_empty || !is_falsy(list.get())))
+    }
+}
+
+/// Silence is a line without words; no byte at all is no answer.
+pub(super) fn check_text(body: &[u8]) -> Result<(), BadCompletion> {
+    match body.trim_ascii().first() {
+        _ if body.is_empty() => Err(BadCompletion::Empty),
+        Some(b'<') => Err(BadCompletion::Html),
+        Some(b'{') => match UpstreamError::parse(body) {
+            Some(error) => Err(BadCompletion::ErrorObject(error)),
+            None => Ok(()),
+        },
+        _ => Ok(()),
     }
 }
 

@@ -82,6 +82,20 @@ fn an_error_inside_a_success_is_an_error() {
 }
 
 #[test]
+fn a_transcript_is_a_text_and_may_be_silence() {
+    for endpoint in [Endpoint::Transcriptions, Endpoint::Translations] {
+        check(endpoint, r#"{"text":"","usage":{"type":"duration","seconds":3}}"#).unwrap();
+        assert_eq!(check(endpoint, r#"{"text":null}"#), Err(BadCompletion::Lacks("text")));
+    }
+    assert_eq!(Endpoint::check_text(b"\n"), Ok(()));
+    assert_eq!(Endpoint::check_text(b"1\n00:00:00,000 --> 00:00:01,000\nHello"), Ok(()));
+    assert_eq!(Endpoint::check_text(b""), Err(BadCompletion::Empty));
+    assert_eq!(Endpoint::check_text(b" <html>"), Err(BadCompletion::Html));
+    let error = Endpoint::check_text(br#"{"error":{"message":"No."}}"#);
+    assert!(matches!(error, Err(BadCompletion::ErrorObject(_))));
+}
+
+#[test]
 fn a_request_needs_a_model_and_no_messages() {
     let envelope = read(Endpoint::Embeddings, r#"{"input":["one two"],"model":"m","user":"u"}"#).unwrap();
     assert_eq!((envelope.model(), envelope.endpoint()), ("m", Endpoint::Embeddings));

@@ -26,6 +26,12 @@ pub enum EnvelopeError {
     /// The body is JSON, but no object.
     #[error("The request body must be a JSON object.")]
     NotAnObject,
+    /// The body is not the form that it is said to be.
+    #[error("The form in the request body {problem}.")]
+    Form {
+        /// What is wrong.
+        problem: &'static str,
+    },
     /// Too many levels.
     #[error("The request body nests arrays and objects more than {limit} levels deep.")]
     TooDeep {
@@ -86,6 +92,7 @@ impl EnvelopeError {
             | Self::InvalidUtf8 { .. }
             | Self::NotJson { .. }
             | Self::NotAnObject
+            | Self::Form { .. }
             | Self::TooDeep { .. } => None,
         }
     }

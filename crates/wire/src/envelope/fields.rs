@@ -42,6 +42,7 @@ pub(crate) enum Field {
     Items,
     MaxOutputTokens,
     Text,
+    StreamFormat,
 }
 
 impl Field {
@@ -138,14 +139,30 @@ impl Field {
         (Self::User, "user"),
     ];
 
+    const SPEECH: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Input, "input"),
+        (Self::StreamFormat, "stream_format"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+    ];
+
     fn all(endpoint: Endpoint, dialect: Dialect) -> &'static [(Self, &'static str)] {
         match (endpoint, dialect) {
             (Endpoint::Generation, Dialect::Chat) => Self::CHAT,
             (Endpoint::Generation, Dialect::Messages) => Self::MESSAGES,
             (Endpoint::Generation, Dialect::Responses) => Self::RESPONSES,
             (Endpoint::Completions, _) => Self::COMPLETIONS,
-            (Endpoint::ImageGenerations, _) => Self::IMAGES,
-            (Endpoint::Embeddings | Endpoint::Moderations | Endpoint::Rerank, _) => Self::WHOLE,
+            (Endpoint::Speech, _) => Self::SPEECH,
+            (Endpoint::ImageGenerations | Endpoint::ImageEdits | Endpoint::Transcriptions, _) => Self::IMAGES,
+            (
+                Endpoint::Embeddings
+                | Endpoint::Moderations
+                | Endpoint::Rerank
+                | Endpoint::ImageVariations
+                | Endpoint::Translations,
+                _,
+            ) => Self::WHOLE,
         }
     }
 
@@ -164,9 +181,9 @@ impl Field {
     }
 
     pub(crate) fn name(self) -> &'static str {
-        let mut all = [Self::CHAT, Self::MESSAGES, Self::RESPONSES, Self::COMPLETIONS, Self::WHOLE]
-            .into_iter()
-            .flatten();
+        let lists =
+            [Self::CHAT, Self::MESSAGES, Self::RESPONSES, Self::COMPLETIONS, Self::WHOLE, Self::SPEECH];
+        let mut all = lists.into_iter().flatten();
         all.find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }
 }

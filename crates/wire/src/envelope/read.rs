@@ -71,6 +71,8 @@ impl Found {
         Ok(Envelope {
             endpoint,
             dialect,
+            form: None,
+            response_format: None,
             members: self.members,
             member_count: self.count,
             inside,
@@ -176,6 +178,7 @@ impl<'a> Reader<'a> {
                 found.model = Some(model.into_owned());
             }
             Field::Stream => found.stream = boolean(field, json)?,
+            Field::StreamFormat => found.stream = text(json).is_some_and(|format| format == "sse"),
             Field::StreamOptions => return Err(wrong(field, "an object")),
             Field::Models => preferences::read_models(json, &mut found.preferences)?,
             Field::Provider => preferences::read_provider(json, &mut found.preferences)?,

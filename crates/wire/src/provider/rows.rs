@@ -58,6 +58,11 @@ pub(super) static PROVIDERS: &[Provider] = &[
             Endpoint::Embeddings,
             Endpoint::Moderations,
             Endpoint::ImageGenerations,
+            Endpoint::ImageEdits,
+            Endpoint::ImageVariations,
+            Endpoint::Speech,
+            Endpoint::Transcriptions,
+            Endpoint::Translations,
         ]),
         dialects: &[Dialect::Chat, Dialect::Responses],
         custom_tools: true,
@@ -70,13 +75,33 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_usage: true,
         stream_carries_everything: true,
         table: tables::AZURE,
-        endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::ImageGenerations]),
+        endpoints: Some(&[
+            Endpoint::Completions,
+            Endpoint::Embeddings,
+            Endpoint::ImageGenerations,
+            Endpoint::ImageEdits,
+            Endpoint::Speech,
+            Endpoint::Transcriptions,
+            Endpoint::Translations,
+        ]),
         dialects: &[Dialect::Chat, Dialect::Responses],
         custom_tools: true,
         ..DEFAULT
     },
     DEFAULT,
-    Provider { name: "vllm", table: tables::VLLM, dialects: ALL_OF_OPENAI_AND_MESSAGES, ..SELF_HOSTED },
+    Provider {
+        name: "vllm",
+        table: tables::VLLM,
+        endpoints: Some(&[
+            Endpoint::Completions,
+            Endpoint::Embeddings,
+            Endpoint::Rerank,
+            Endpoint::Transcriptions,
+            Endpoint::Translations,
+        ]),
+        dialects: ALL_OF_OPENAI_AND_MESSAGES,
+        ..SELF_HOSTED
+    },
     Provider { name: "llama-cpp", table: tables::LLAMA_CPP, ..SELF_HOSTED },
     Provider { name: "sglang", table: tables::SGLANG, dialects: ALL_OF_OPENAI_AND_MESSAGES, ..SELF_HOSTED },
     Provider {
@@ -105,7 +130,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_usage: false,
         stream_carries_everything: true,
         table: tables::GROQ,
-        endpoints: NO_OTHERS,
+        endpoints: Some(&[Endpoint::Speech, Endpoint::Transcriptions, Endpoint::Translations]),
         ..DEFAULT
     },
     Provider {
@@ -127,7 +152,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         max_tokens_name: Some(MaxTokensName::MaxTokens),
         table: tables::MISTRAL,
-        endpoints: Some(&[Endpoint::Embeddings, Endpoint::Moderations]),
+        endpoints: Some(&[Endpoint::Embeddings, Endpoint::Moderations, Endpoint::Transcriptions]),
         ..DEFAULT
     },
     Provider {

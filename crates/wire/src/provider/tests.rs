@@ -196,6 +196,7 @@ fn an_endpoint_that_a_provider_does_not_have_has_no_url() {
     for name in ["openai", "azure", "vllm", "mistral", "ollama", "together", "cohere", "nvidia"] {
         assert!(has(Endpoint::Embeddings).contains(&name), "{name}");
     }
+    assert!(has(Endpoint::Transcriptions).contains(&"groq") && has(Endpoint::Speech).contains(&"groq"));
     for name in ["anthropic", "deepseek", "groq", "cerebras", "huggingface", "xai"] {
         assert!(!has(Endpoint::Embeddings).contains(&name), "{name}");
     }
