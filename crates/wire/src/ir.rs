@@ -131,6 +131,11 @@ impl Losses {
         request.opaque.iter().try_for_each(|opaque| self.leave_out(opaque))
     }
 
+    /// Notes what was lost before.
+    pub(crate) fn extend(&mut self, before: Self) {
+        before.0.into_iter().for_each(|loss| self.note(loss));
+    }
+
     /// What was lost, in the order in which it was met.
     #[must_use]
     pub fn as_slice(&self) -> &[Loss] {

@@ -7,6 +7,7 @@ mod models;
 mod outgoing;
 mod reply;
 mod request;
+mod schema;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! lost on the way is told; what would mean something else is refused before anything is sent.
 
 mod names;
+mod pairing;
 mod seal;
 mod stream;
 mod unwrap;
@@ -104,12 +105,14 @@ pub fn request(
     to: Dialect,
     destination: &Destination<'_>,
 ) -> Result<Written, Refused> {
-    let request = read(body, from)?;
-    let written = match to {
+    let mut request = read(body, from)?;
+    let mended = pairing::mend(&mut request)?;
+    let mut written = match to {
         Dialect::Chat => chat::encode_request(&request, destination)?,
         Dialect::Messages => messages::encode_request(&request, destination)?,
         Dialect::Responses => responses::encode_request(&request, destination)?,
     };
+    written.losses.extend(mended);
     Ok(written)
 }
 

@@ -160,7 +160,10 @@ pub(super) fn response_id(id: &str) -> String {
     )
 }
 
+/// What marks the ids that are made here: no provider knows them.
+pub(super) const MINTED: &str = "_pm1_";
+
 /// The id of an item: of this response and its place in it.
 pub(super) fn item_id(prefix: &str, response: &str, place: usize) -> String {
-    format!("{prefix}_{}_{place}", response.strip_prefix("resp_").unwrap_or(response))
+    format!("{prefix}{MINTED}{}_{place}", response.strip_prefix("resp_").unwrap_or(response))
 }

@@ -172,3 +172,11 @@ fn foreign_thoughts_are_left_out_of_the_input() {
     assert_eq!(without_foreign(Bytes::from(body)), expected);
     assert_eq!(without_foreign(Bytes::from(expected)), expected);
 }
+
+/// C056: an id that no provider gave goes with the thoughts that it stood behind.
+#[test]
+fn c056_the_ids_of_translated_items_go_with_their_thoughts() {
+    let body = r#"{"input":[{"type":"reasoning","id":"rs_pm1_1_0","summary":[],"encrypted_content":"pm1.messages.00.Eq"},{"type":"message", "id":"msg_pm1_1_1","role":"assistant","content":[]},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gAAA"},{"id":"msg_2","type":"message","role":"assistant","content":[ ]}],"model":"m"}"#;
+    let expected = r#"{"input":[{"type":"message","role":"assistant","content":[]},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gAAA"},{"id":"msg_2","type":"message","role":"assistant","content":[ ]}],"model":"m"}"#;
+    assert_eq!(without_foreign(Bytes::from(body)), expected);
+}

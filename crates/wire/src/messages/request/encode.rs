@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::models::{Family, Thinking, family};
 use super::super::outgoing::{Cache, OutBlock, OutSource};
+use super::super::schema::narrowed;
 use crate::dialect::Dialect;
 use crate::ir::{
     Block, CacheMark, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall,
@@ -93,7 +94,7 @@ struct OutputConfig<'r> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum OutFormat<'r> {
-    JsonSchema { schema: &'r RawValue },
+    JsonSchema { schema: Cow<'r, RawValue> },
 }
 
 #[derive(Serialize)]
@@ -118,11 +119,22 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     writer.names.learn(&request.tools);
     let (choice, tools) = writer.tools(request, family)?;
     let max_tokens = writer.max_tokens(request, to, family);
-    let (thinking, effort) = writer.thinking(request, max_tokens, family, choice.as_ref());
+    let (thinking, effort) = match writer.thinking(request, max_tokens, family, choice.as_ref()) {
+        // Such a model wants the thoughts of the calls whose results it gets (Anthropic documentation, "Extended
+        // thinking with tool use"), and no other dialect's client has them unless we sealed them.
+        (Some(OutThinking::Enabled { .. }), _) if goes_on_without_thoughts(request, to.origin) => {
+            writer
+                .losses
+                .changed(request.places.reasoning, "a turn whose thoughts are not there goes on without");
+            (None, None)
+        }
+        thinks => thinks,
+    };
     let format = writer.format(request, family)?;
     let thinks = matches!(thinking, Some(OutThinking::Enabled { .. } | OutThinking::Adaptive));
     writer.own_thoughts = thinks.then_some(to.origin);
     writer.turns(&request.turns)?;
+    writer.trim_prefill();
     let sampling = family.sampling && !thinks;
     let output_config = (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format });
     let body = Body {
@@ -247,6 +259,19 @@ impl<'r> Writer<'r> {
             }
         }
         Ok(())
+    }
+
+    /// What the model shall go on from may not end in white space (Anthropic API: "final assistant content cannot end with
+    /// trailing whitespace").
+    fn trim_prefill(&mut self) {
+        let last = self.messages.last_mut().filter(|last| last.role == "assistant");
+        if let Some(OutBlock::Text { text, .. }) = last.and_then(|last| last.content.last_mut()) {
+            let kept = text.trim_end().len();
+            match text {
+                Cow::Borrowed(text) => *text = text.get(..kept).unwrap_or_default(),
+                Cow::Owned(text) => text.truncate(kept),
+            }
+        }
     }
 
     fn call(&mut self, call: &'r ToolCall<'_>) -> OutBlock<'r> {
@@ -465,6 +490,13 @@ impl<'r> Writer<'r> {
             Some(_) if !family.formats => Err(Untranslatable::at(place, "this model keeps to no schema")),
             Some(Format::Json) => Err(Untranslatable::at(place, "Messages knows JSON by a schema only")),
             Some(Format::Schema { name, description, schema, .. }) => {
+                let (schema, changed) = narrowed(schema);
+                if changed {
+                    self.losses.changed(
+                        format!("{place}/json_schema/schema"),
+                        "what Messages does not keep to in a schema is told in its descriptions",
+                    );
+                }
                 if name.is_some() || description.is_some() {
                     self.losses.dropped(format!("{place}/json_schema/name"), "a schema has no name here");
                 }
@@ -472,6 +504,18 @@ impl<'r> Writer<'r> {
             }
         }
     }
+}
+
+/// Whether the model is in the middle of a round of calls, and the thoughts that led to them are not there.
+fn goes_on_without_thoughts(request: &Request<'_>, origin: &str) -> bool {
+    let has = |turn: &Turn<'_>, what: &dyn Fn(&Block<'_>) -> bool| turn.blocks.iter().any(what);
+    let not_spoken = |turn: &&Turn<'_>| turn.role != Role::Assistant;
+    let results = |block: &Block<'_>| matches!(block, Block::ToolResult(_));
+    let sealed = |block: &Block<'_>| matches!(block, Block::Reasoning { signature: Some(seal), .. } if seal.is_of(Dialect::Messages, origin));
+    let in_round = request.turns.iter().rev().take_while(not_spoken).any(|turn| has(turn, &results));
+    let spoken = request.turns.iter().rev().skip_while(not_spoken);
+    let mut round = spoken.take_while(|turn| turn.role == Role::Assistant);
+    in_round && !round.any(|turn| has(turn, &sealed))
 }
 
 fn fits(kind: MediaKind, media_type: &str) -> bool {
