@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::envelope::{Envelope, EnvelopeError, Limits};
 use pointsman_wire::passthrough::{Edits, MaxTokensName, ProviderField, render};
 use serde_json::value::RawValue;
@@ -18,6 +19,9 @@ const PROVIDER: &str = r#"{"only":["a\u0062"]}"#;
 /// or if an edited body is anything but the body with these edits.
 pub fn check(input: &[u8]) {
     let Some((choice, body)) = input.split_first_chunk::<2>() else { return };
+    if body.starts_with(b"--") {
+        return check_form(body);
+    }
     let dialect = if choice[0] & 1 == 0 { Dialect::Chat } else { Dialect::Messages };
     let limits = Limits { max_bytes: 1 << 20, max_depth: 100 };
     let json = serde_json::from_slice::<&RawValue>(body).is_ok();
@@ -33,6 +37,25 @@ pub fn check(input: &[u8]) {
     assert_eq!(request.get("stream").and_then(Value::as_bool).unwrap_or(false), envelope.stream());
     assert!(request.get("messages").is_some_and(Value::is_array));
     check_edits(dialect, &edits(*choice), request, &envelope, body);
+}
+
+/// A form, which no JSON begins like: what is sent is read as what came, but for the model.
+fn check_form(body: &[u8]) {
+    let limits = Limits { max_bytes: 1 << 20, max_depth: 100 };
+    let read = |body: &[u8]| {
+        Envelope::read_form(Endpoint::Transcriptions, "multipart/form-data; boundary=b", body, &limits)
+    };
+    let envelope = match read(body) {
+        Ok(envelope) => envelope,
+        Err(error) => return refusal_holds(&error, body, false),
+    };
+    assert!(!envelope.model().is_empty());
+    let body = Bytes::copy_from_slice(body);
+    assert_eq!(render(&body, &envelope, &Edits::model(envelope.model())), body);
+    let sent = render(&body, &envelope, &Edits::model("other"));
+    assert_eq!(sent.len() + envelope.model().len(), body.len() + "other".len());
+    let again = read(&sent).expect("a form stays one");
+    assert_eq!((again.model(), again.stream()), ("other", envelope.stream()));
 }
 
 fn refusal_holds(error: &EnvelopeError, body: &[u8], json: bool) {

@@ -173,10 +173,17 @@ pub(super) static PROVIDERS: &[Provider] = &[
         endpoints: Some(&[Endpoint::ImageGenerations]),
         ..hosted("xai", "https://api.x.ai/v1", "/v1", tables::XAI)
     },
-    // "OpenAI compatibility" has no moderations.
+    // "OpenAI compatibility" has no moderations; audio is in "Transcribe audio" and "Text to speech".
     Provider {
         max_tokens_name: Some(MaxTokensName::MaxTokens),
-        endpoints: Some(&[Endpoint::Completions, Endpoint::Embeddings, Endpoint::ImageGenerations]),
+        endpoints: Some(&[
+            Endpoint::Completions,
+            Endpoint::Embeddings,
+            Endpoint::ImageGenerations,
+            Endpoint::Speech,
+            Endpoint::Transcriptions,
+            Endpoint::Translations,
+        ]),
         ..hosted("together", "https://api.together.ai/v1", "/v1", tables::TOGETHER)
     },
     // "Anthropic compatibility": the same base, the same bearer.
