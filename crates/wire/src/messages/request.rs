@@ -68,11 +68,24 @@ pub(crate) fn decode(body: &[u8]) -> Result<Request<'_>, Unreadable> {
     }
     for (pointer, name, raw) in members.rest() {
         if !NOT_CARRIED.contains(&name.as_str()) {
-            let weight = if MEANINGFUL.contains(&name.as_str()) { Weight::Meaning } else { Weight::Hint };
+            let meaningful = MEANINGFUL.contains(&name.as_str()) && !only_clears(&name, raw);
+            let weight = if meaningful { Weight::Meaning } else { Weight::Hint };
             request.opaque.push(opaque(pointer, raw, weight));
         }
     }
     Ok(request)
+}
+
+/// Context management that only clears away what is old (`clear_thinking_…`, `clear_tool_uses_…`), as Claude Code always
+/// asks for: a model that sees it still is asked the same. A summary in its place (`compact_…`) would be an answer's part.
+fn only_clears(name: &str, raw: &RawValue) -> bool {
+    let clears = |edit: &RawValue| {
+        let kind = Members::of(edit, "").and_then(|mut edit| edit.need_text("type"));
+        kind.is_ok_and(|kind| kind.starts_with("clear_"))
+    };
+    let edits = || Members::of(raw, "").and_then(|mut members| members.take_list("edits"));
+    name == "context_management"
+        && edits().is_ok_and(|edits| edits.is_some_and(|edits| edits.into_iter().all(clears)))
 }
 
 pub(super) fn opaque(pointer: String, raw: &RawValue, weight: Weight) -> Opaque<'_> {

@@ -33,6 +33,9 @@ const MEANINGFUL: [&str; 7] = [
     "top_logprobs",
 ];
 
+/// Tools with which a model looks for more: on the web, or for tools that were not told to it yet.
+const SEARCHES: [&str; 4] = ["tool_search", "web_search", "web_search_2025_08_26", "web_search_preview"];
+
 /// Parameters that other dialects have too. (`verbosity` stands in `text`.)
 pub(super) const COMMON: [(&str, CommonName); 4] = [
     ("metadata", CommonName::Metadata),
@@ -66,6 +69,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Request<'_>, Unreadable> {
         tool(raw, format!("/tools/{place}"), None, &mut request)?;
     }
     request.tool_choice = members.take("tool_choice").map(tool_choice).transpose()?;
+    free_searches(&mut request);
     request.parallel_tools = members.take_as("parallel_tool_calls", "must be true or false")?;
     request.max_output = members.take_as("max_output_tokens", "must be a number of tokens")?;
     request.temperature = members.take_as("temperature", "must be a number")?;
@@ -143,6 +147,21 @@ pub(super) fn tool<'a>(
     });
     request.opaque.extend(tool.rest().map(|(place, _, raw)| opaque(place, raw, Weight::Hint)));
     Ok(())
+}
+
+/// A search of the provider's that is offered next to the client's own tools, as Codex always does, is one way among
+/// others: a model without it takes those. Alone, or where a tool must be called, it is what the request is about.
+fn free_searches(request: &mut Request<'_>) {
+    let free = matches!(request.tool_choice, None | Some(ToolChoice::Any(Mode::Auto | Mode::Never)));
+    if !free || request.tools.is_empty() {
+        return;
+    }
+    for opaque in request.opaque.iter_mut().filter(|opaque| opaque.weight == Weight::Meaning) {
+        let kind = Members::of(&opaque.json, "").and_then(|mut tool| tool.need_text("type"));
+        if kind.is_ok_and(|kind| SEARCHES.contains(&kind.as_ref())) {
+            opaque.weight = Weight::Hint;
+        }
+    }
 }
 
 fn tool_choice(raw: &RawValue) -> Result<ToolChoice<'_>, Unreadable> {
