@@ -52,6 +52,22 @@ fn every_way_of_writing_anthropics_address_leads_to_its_endpoint() {
 }
 
 #[test]
+fn every_way_of_writing_googles_address_leads_to_its_endpoint() {
+    let endpoint = "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent";
+    assert_eq!(url("gemini", "", Dialect::Gemini), endpoint);
+    for path in [
+        "",
+        "/",
+        "/v1beta",
+        "/v1beta/models/x:generateContent",
+        "/v1beta/models/x:streamGenerateContent?alt=sse",
+    ] {
+        let more = format!(", base_url: \"https://generativelanguage.googleapis.com{path}\"");
+        assert_eq!(url("gemini", &more, Dialect::Gemini), endpoint, "{path}");
+    }
+}
+
+#[test]
 fn a_server_of_ones_own_has_both_endpoints_below_one_base() {
     for name in ["vllm", "llama-cpp", "sglang", "ollama"] {
         for path in ["", "/v1", "/v1/messages", "/v1/chat/completions"] {

@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 /// The name and the object that edits put in: both need escapes.
 const MODEL: &str = "up\"stream\n\u{e9}";
 const PROVIDER: &str = r#"{"only":["a\u0062"]}"#;
+/// The model that a Gemini call has in its path.
+const NAMED: &str = "gemini-3-pro";
 
 /// The first two bytes choose dialect and edits; the rest is the body.
 ///
@@ -22,10 +24,19 @@ pub fn check(input: &[u8]) {
     if body.starts_with(b"--") {
         return check_form(body);
     }
-    let dialect = if choice[0] & 1 == 0 { Dialect::Chat } else { Dialect::Messages };
+    // The highest bit of the second byte is no edit.
+    let dialect = match (choice[1] >> 7, choice[0] & 1) {
+        (1, _) => Dialect::Gemini,
+        (_, 0) => Dialect::Chat,
+        _ => Dialect::Messages,
+    };
     let limits = Limits { max_bytes: 1 << 20, max_depth: 100 };
     let json = serde_json::from_slice::<&RawValue>(body).is_ok();
-    let envelope = match Envelope::read_as(dialect, body, &limits) {
+    let read = match dialect {
+        Dialect::Gemini => Envelope::read_gemini(body, NAMED, true, &limits),
+        _ => Envelope::read_as(dialect, body, &limits),
+    };
+    let envelope = match read {
         Ok(envelope) => envelope,
         Err(error) => return refusal_holds(&error, body, json),
     };
@@ -33,9 +44,14 @@ pub fn check(input: &[u8]) {
     assert!(!envelope.model().is_empty());
     // A number beyond any range or a lone surrogate: grammatical, but no value. Left to the provider.
     let Ok(Value::Object(request)) = serde_json::from_slice(body) else { return };
-    assert_eq!(request.get("model").and_then(Value::as_str), Some(envelope.model()));
-    assert_eq!(request.get("stream").and_then(Value::as_bool).unwrap_or(false), envelope.stream());
-    assert!(request.get("messages").is_some_and(Value::is_array));
+    if dialect == Dialect::Gemini {
+        assert_eq!((envelope.model(), envelope.stream()), (NAMED, true), "the path says it");
+        assert!(request.get("contents").is_some_and(|contents| contents.is_array() || contents.is_object()));
+    } else {
+        assert_eq!(request.get("model").and_then(Value::as_str), Some(envelope.model()));
+        assert_eq!(request.get("stream").and_then(Value::as_bool).unwrap_or(false), envelope.stream());
+        assert!(request.get("messages").is_some_and(Value::is_array));
+    }
     check_edits(dialect, &edits(*choice), request, &envelope, body);
 }
 
@@ -105,7 +121,14 @@ fn check_edits(
 ) {
     let body = Bytes::copy_from_slice(body);
     let same = Edits::model(envelope.model());
-    assert_eq!(render(&body, envelope, &same), body, "without edits the bytes stay");
+    // What another provider sealed is left out of them, and so is a model that stands in the path.
+    let sealed = dialect != Dialect::Chat && body.windows(5).any(|bytes| bytes == b"\"pm1." || bytes == b"cG0xL");
+    if sealed {
+        return;
+    }
+    if dialect != Dialect::Gemini || !request.contains_key("model") {
+        assert_eq!(render(&body, envelope, &same), body, "without edits the bytes stay");
+    }
     let rendered = render(&body, envelope, edits);
     let rendered: Value = serde_json::from_slice(&rendered).expect("an edited body is JSON");
     assert_eq!(rendered, edited(dialect, edits, request), "an edited body is the body with these edits");
@@ -114,9 +137,13 @@ fn check_edits(
 /// The edits as their documentation says, on a tree of values.
 fn edited(dialect: Dialect, edits: &Edits<'_>, mut request: Map<String, Value>) -> Value {
     let streams = request.get("stream") == Some(&json!(true));
-    request.insert("model".to_owned(), json!(edits.model));
-    if let Some(stream) = edits.stream.filter(|stream| *stream != streams) {
-        request.insert("stream".to_owned(), json!(stream));
+    if dialect == Dialect::Gemini {
+        request.remove("model");
+    } else {
+        request.insert("model".to_owned(), json!(edits.model));
+        if let Some(stream) = edits.stream.filter(|stream| *stream != streams) {
+            request.insert("stream".to_owned(), json!(stream));
+        }
     }
     if edits.strip_models {
         request.remove("models");

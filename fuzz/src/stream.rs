@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use pointsman_wire::classify::classify_error;
 use pointsman_wire::dialect::{ChunkFacts, ChunkKind, Dialect, Gather, StreamTap, check_answer};
 use pointsman_wire::error::UpstreamError;
-use pointsman_wire::grammar::{Ending, MessagesGrammar};
+use pointsman_wire::grammar::{Ending, GeminiGrammar, MessagesGrammar};
 use pointsman_wire::provider::providers;
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use serde_json::Value;
@@ -42,8 +42,10 @@ pub fn check(dialect: Dialect, input: &[u8]) {
     }
     assert!(!tap.tool_call_open() || tap.tool_calls_seen());
     gathered(dialect, &tap, &events, &facts);
-    if dialect == Dialect::Messages {
-        in_order(&tap, &events, &facts);
+    match dialect {
+        Dialect::Messages => in_order(&tap, &events, &facts),
+        Dialect::Gemini => in_order_of_gemini(&tap, &events, &facts),
+        _ => {}
     }
 }
 
@@ -140,6 +142,18 @@ fn in_order(tap: &StreamTap, events: &[SseEvent], facts: &[ChunkFacts]) {
     }
     if grammar.end() == Ok(Ending::Complete) {
         assert!(tap.done() && tap.finished() && !tap.tool_call_open());
+        assert_eq!(tap.malformed(), 0);
+    }
+}
+
+/// The same for a stream of generateContent, which has no end marker.
+fn in_order_of_gemini(tap: &StreamTap, events: &[SseEvent], facts: &[ChunkFacts]) {
+    let mut grammar = GeminiGrammar::new();
+    let kept = events.iter().try_for_each(|event| grammar.event(event.event.as_deref(), &event.data));
+    if kept.is_err() || facts.iter().any(|fact| matches!(fact.kind, ChunkKind::Error(_))) {
+        return;
+    }
+    if grammar.end() == Ok(Ending::Complete) {
         assert_eq!(tap.malformed(), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use pointsman_wire::dialect::{Dialect, StreamTap};
-use pointsman_wire::grammar::{MessagesGrammar, ResponsesGrammar};
+use pointsman_wire::grammar::{GeminiGrammar, MessagesGrammar, ResponsesGrammar};
 use pointsman_wire::sse::SseDecoder;
 use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, request};
 use serde_json::value::RawValue;
@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let number = usize::from(*first);
-    let from = Dialect::ALL[number % 3];
-    let to = Dialect::ALL[(number + 1 + number / 3 % 2) % 3];
-    match number / 6 % 3 {
+    let from = Dialect::ALL[number % 4];
+    let to = Dialect::ALL[(number + 1 + number / 4 % 3) % 4];
+    match number / 12 % 3 {
         0 => asked(rest, from, to, first & 128 == 128),
         1 => answered(rest, from, to),
         _ => streamed(rest, from, to),
@@ -24,7 +24,7 @@ pub fn check(data: &[u8]) {
 }
 
 fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
-    for model in ["claude-sonnet-4-5", "claude-opus-5-5", "gpt-4o"] {
+    for model in ["claude-sonnet-4-5", "claude-opus-5-5", "gpt-4o", "gemini-3-pro", "gemini-2.5-flash"] {
         let destination = Destination {
             model,
             stream,
@@ -38,12 +38,16 @@ fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
         let Ok(written) = request(body, from, to, &destination) else { continue };
         let sent = members(&written.body);
         let says = |name: &str| sent.get(name).map(|value| value.get());
-        assert_eq!(
+        if to == Dialect::Gemini {
+            assert_eq!((says("model"), says("stream")), (None, None), "the path says both");
+        } else {
+            assert_eq!(
             says("model"),
             Some(format!("\"{model}\"").as_str()),
-            "the request cannot choose the model"
-        );
-        assert_eq!(says("stream"), Some(stream.to_string().as_str()), "nor whether it streams");
+                "the request cannot choose the model"
+            );
+            assert_eq!(says("stream"), Some(stream.to_string().as_str()), "nor whether it streams");
+        }
         let again = request(body, from, to, &destination).expect("it was translated before");
         assert_eq!(again.body, written.body, "the same each time");
         // What is sent is a request of its dialect: it can be read again.
@@ -81,6 +85,7 @@ fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
     let mut tap = StreamTap::new(to);
     let mut grammar = MessagesGrammar::new();
     let mut numbered = ResponsesGrammar::new();
+    let mut of_gemini = GeminiGrammar::new();
     let mut events = 0;
     while let Ok(Some(event)) = written.next_event() {
         events += 1;
@@ -91,9 +96,13 @@ fn streamed(stream: &[u8], from: Dialect, to: Dialect) {
         if to == Dialect::Responses {
             numbered.event(event.event.as_deref(), &event.data).expect("the grammar of Responses");
         }
+        if to == Dialect::Gemini {
+            of_gemini.event(event.event.as_deref(), &event.data).expect("the grammar of Gemini");
+        }
     }
     assert_eq!(tap.malformed(), 0, "each event can be read");
     if events > 0 {
-        assert!(tap.done(), "it comes to its end");
+        let ended = if to == Dialect::Gemini { tap.finished() } else { tap.done() };
+        assert!(ended, "it comes to its end");
     }
 }

@@ -31,16 +31,17 @@ pub(crate) fn read(text: &str, provider: &Provider) -> Result<Place, String> {
     let url = Url::split(text)?;
     let mut notes = Vec::new();
     let mut segments = segments(&url.path)?;
+    let call = strip_call(&mut segments, provider, &mut notes);
     strip_endpoint(&mut segments, provider, &mut notes)?;
     strip_doubled_version(&mut segments, &mut notes);
     let azure = match provider.form {
         BaseForm::Azure => azure_path(&mut segments, url.query.as_deref())?,
-        _ if url.query.is_some() => return Err("must not have a query (`?…`)".to_owned()),
+        _ if url.query.is_some() && !call => return Err("must not have a query (`?…`)".to_owned()),
         _ => None,
     };
     match provider.form {
         BaseForm::WithVersion if segments.is_empty() => add_version(&mut segments, provider, &mut notes),
-        BaseForm::WithoutVersion => strip_version(&mut segments, &mut notes),
+        BaseForm::WithoutVersion => strip_version(&mut segments, provider, &mut notes),
         BaseForm::WithVersion | BaseForm::Azure => {}
     }
     let path: String = segments.iter().map(|s| format!("/{s}")).collect();
@@ -183,6 +184,19 @@ fn strip_endpoint(
     Ok(())
 }
 
+/// A whole endpoint of Gemini ends in a model and what is asked of it, and a stream's has a query.
+fn strip_call(segments: &mut Vec<String>, provider: &Provider, notes: &mut Vec<String>) -> bool {
+    let calls = |segment: &String| {
+        [":generateContent", ":streamGenerateContent"].iter().any(|end| segment.ends_with(end))
+    };
+    let whole = provider.dialects.contains(&"gemini") && segments.last().is_some_and(calls);
+    if whole {
+        segments.truncate(segments.len().saturating_sub(2));
+        notes.push("names a whole endpoint".to_owned());
+    }
+    whole
+}
+
 fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -197,13 +211,14 @@ fn strip_doubled_version(segments: &mut Vec<String>, notes: &mut Vec<String>) {
     }
 }
 
-/// Only `/v1` is known to come back with the path that follows.
-fn strip_version(segments: &mut Vec<String>, notes: &mut Vec<String>) {
-    if segments.last().is_some_and(|s| s == "v1") {
+/// Only these are known to come back with the path that follows.
+fn strip_version(segments: &mut Vec<String>, provider: &Provider, notes: &mut Vec<String>) {
+    let known = if provider.dialects.contains(&"gemini") { "v1beta" } else { "v1" };
+    if segments.last().is_some_and(|s| s == known) {
         segments.pop();
         // Of a whole endpoint more was said already.
         if notes.is_empty() {
-            notes.push("has the version `/v1`, which is added anyway".to_owned());
+            notes.push(format!("has the version `/{known}`, which is added anyway"));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::base_url::{self, Place};
 use crate::catalog;
 use crate::config::{AdminConfig, Auth, Azure, Config, Credential, ServerConfig, Source, Telemetry};
 use crate::problem::{Mark, Problem, Problems, Report};
-use crate::provider::{self, PROVIDERS, Provider};
+use crate::provider::{PROVIDERS, Provider};
 use crate::secret;
 use crate::sections;
 use crate::target::{AZURE_API_VERSION, Essentials, Reached};
@@ -79,7 +79,6 @@ pub fn from_environment(vars: &dyn Vars) -> Result<Loaded, NoTargets> {
     let server = environment.server();
     let admin = environment.admin();
     let reached = environment.targets(server.listen);
-    environment.not_built();
     let has_targets = !reached.is_empty();
     let (targets, upstreams) = reached.into_iter().map(|r| (r.target, r.upstream)).unzip();
     let mut catalog = Catalog { targets, ..Catalog::default() };
@@ -284,17 +283,6 @@ impl Environment<'_> {
                 self.error(format!("`{variable}` {why}"));
                 None
             }
-        }
-    }
-
-    /// Providers of a later release: said, so that nobody waits for them.
-    fn not_built(&mut self) {
-        let (variable, provider) = ("GEMINI_API_KEY", "gemini");
-        debug_assert!(provider::NOT_BUILT.contains(&provider), "a provider is either built or not");
-        if self.get(variable).is_some() {
-            self.warn(format!(
-                "`{variable}` is set, but provider `{provider}` is not built yet; it is left out"
-            ));
         }
     }
 }

@@ -92,6 +92,7 @@ pub(crate) const PROVIDERS: &[&str] = &[
     "deepseek",
     "mistral",
     "anthropic",
+    "gemini",
     "xai",
     "together",
     "fireworks",
@@ -106,7 +107,7 @@ pub(crate) const PROVIDERS: &[&str] = &[
 ];
 
 /// The wire formats that a target may be kept to.
-pub(crate) const DIALECTS: &[&str] = &["chat", "messages", "responses"];
+pub(crate) const DIALECTS: &[&str] = &["chat", "messages", "responses", "gemini"];
 
 /// The whole file.
 pub(crate) static FILE: Section = Section {

@@ -33,6 +33,7 @@ pub(crate) struct Provider {
 
 const CHAT: &[&str] = &["chat"];
 const MESSAGES: &[&str] = &["messages"];
+const GEMINI: &[&str] = &["gemini"];
 /// Self-hosted servers serve Anthropic's Messages beside Chat Completions.
 const CHAT_AND_MESSAGES: &[&str] = &["chat", "messages"];
 const RESPONSES: &[&str] = &["responses"];
@@ -64,7 +65,7 @@ const fn local(name: &'static str, base_url: &'static str) -> Provider {
 }
 
 /// All rows. Addresses are those of each provider's API reference, ports of self-hosted servers their documented ones.
-pub(crate) static PROVIDERS: [Provider; 23] = [
+pub(crate) static PROVIDERS: [Provider; 24] = [
     Provider {
         dialects: CHAT_AND_RESPONSES,
         ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
@@ -96,6 +97,12 @@ pub(crate) static PROVIDERS: [Provider; 23] = [
         dialects: MESSAGES,
         ..hosted("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY")
     },
+    // And so do Google's.
+    Provider {
+        form: BaseForm::WithoutVersion,
+        dialects: GEMINI,
+        ..hosted("gemini", "https://generativelanguage.googleapis.com", "GEMINI_API_KEY")
+    },
     hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
     hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY"),
     Provider {
@@ -123,7 +130,7 @@ pub(crate) static PROVIDERS: [Provider; 23] = [
 ];
 
 /// Providers that the design names and this release refuses.
-pub(crate) const NOT_BUILT: &[&str] = &["gemini", "vertex", "bedrock"];
+pub(crate) const NOT_BUILT: &[&str] = &["vertex", "bedrock"];
 
 impl Provider {
     /// What it speaks, as the end of a sentence.

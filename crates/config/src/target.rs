@@ -168,7 +168,7 @@ fn provider_row(fields: &Fields<'_>, report: &mut Report) -> Option<&'static Pro
 fn dialect(fields: &Fields<'_>, provider: Option<&Provider>, report: &mut Report) -> Option<&'static str> {
     let words: Vec<(&str, &'static str)> = DIALECTS.iter().map(|name| (*name, *name)).collect();
     let field = fields.get("dialect")?;
-    let dialect = field.choice(&words, &["gemini"], report)?;
+    let dialect = field.choice(&words, &[], report)?;
     match provider {
         Some(provider) if !provider.dialects.contains(&dialect) => field.wrong(report, &provider.speaks()),
         _ => Some(dialect),

@@ -178,6 +178,7 @@ fn prepare(
         max_tokens_name: provider.max_tokens_name,
     };
     let path = upstream.path(endpoint, spoken, &attempt.upstream_model);
+    let path = path.map(|path| if streams { spoken.stream_path(path) } else { path });
     Ok(Request {
         origin: upstream.origin.clone(),
         method: Method::POST,

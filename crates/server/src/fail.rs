@@ -190,6 +190,7 @@ impl ApiError {
         };
         let fallback = dialect.says(self.fault).kind;
         what(&ErrorView {
+            status: self.status_in(dialect).as_u16(),
             message: &self.message,
             kind: Some(kind.as_deref().unwrap_or(fallback)),
             param: self.param.as_deref(),

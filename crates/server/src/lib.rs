@@ -14,6 +14,7 @@ mod connection;
 mod descriptors;
 mod exchange;
 mod fail;
+mod gemini;
 mod guard;
 mod ids;
 mod intake;

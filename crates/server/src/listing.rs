@@ -9,6 +9,7 @@ use crate::answer::{ClientBody, json as json_response};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::fail::ApiError;
+use crate::gemini;
 use crate::names;
 use crate::snapshot::Snapshot;
 
@@ -26,10 +27,14 @@ pub(crate) fn health(app: &App, path: &str) -> Option<Response<ClientBody>> {
 
 /// A path without the prefixes under which base URLs that people already use mount the API.
 pub(crate) fn bare(path: &str) -> &str {
-    let prefixes = ["/openai/v1", "/anthropic/v1", "/v1"];
-    let below = prefixes.iter().find_map(|prefix| path.strip_prefix(prefix));
-    // `/v1beta` is another version.
-    below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path)
+    let below = |prefix: &&str, then: &str| {
+        path.strip_prefix(*prefix).filter(|rest| rest.is_empty() || rest.starts_with(then))
+    };
+    // Under Google's own there are models and what is asked of them.
+    let googles = ["/gemini/v1beta", "/gemini/v1", "/gemini", "/v1beta"];
+    let others = ["/openai/v1", "/anthropic/v1", "/v1"];
+    let google = googles.iter().find_map(|prefix| below(prefix, "/models"));
+    google.or_else(|| others.iter().find_map(|prefix| below(prefix, "/"))).unwrap_or(path)
 }
 
 /// A conversation on a socket is no request that could go elsewhere.
@@ -43,7 +48,14 @@ pub(crate) fn refuse_sockets(bare: &str, headers: &http::HeaderMap) -> Result<()
 
 /// The dialect that a client expects its errors in, also where nothing is there.
 pub(crate) fn dialect_of(path: &str, headers: &http::HeaderMap) -> Dialect {
+    if gemini::owns(path) {
+        return Dialect::Gemini;
+    }
     let bare = bare(path);
+    // Google's SDKs list models under `/v1` too.
+    if bare.starts_with("/models") && headers.contains_key(&names::X_GOOG_API_CLIENT) {
+        return Dialect::Gemini;
+    }
     // The header only tells where the path does not.
     let openai =
         bare.starts_with("/chat/") || bare.starts_with("/responses") || Endpoint::of_path(bare).is_some();
@@ -92,6 +104,7 @@ fn list(dialect: Dialect, data: Vec<Value>) -> Value {
             let (first, last) = (id(data.first()), id(data.last()));
             json!({ "data": data, "has_more": false, "first_id": first, "last_id": last })
         }
+        Dialect::Gemini => json!({ "models": data }),
     }
 }
 
@@ -100,6 +113,11 @@ fn model(snapshot: &Snapshot, dialect: Dialect, name: &str) -> Value {
         // When a model was made is not known here; the field is required, and SDKs parse it as a date.
         let created = "1970-01-01T00:00:00Z";
         return json!({ "type": "model", "id": name, "display_name": name, "created_at": created });
+    }
+    if dialect == Dialect::Gemini {
+        let ways = ["generateContent", "streamGenerateContent"];
+        let full = format!("models/{name}");
+        return json!({ "name": full, "displayName": name, "supportedGenerationMethods": ways });
     }
     let catalog = &snapshot.config.catalog;
     let owner = match catalog.targets.iter().find(|t| t.model.as_deref() == Some(name)) {

@@ -39,6 +39,7 @@ names! {
     TAGS = "x-pointsman-tags";
     TARGET = "x-pointsman-target";
     X_API_KEY = "x-api-key";
+    X_GOOG_API_CLIENT = "x-goog-api-client";
     X_GOOG_API_KEY = "x-goog-api-key";
     UPSTREAM_REQUEST_ID = "x-pointsman-upstream-request-id";
 }
@@ -60,7 +61,9 @@ impl Names {
         static CHAT: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Chat));
         static MESSAGES: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Messages));
         static RESPONSES: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Responses));
+        static GEMINI: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Gemini));
         match dialect {
+            Dialect::Gemini => &GEMINI,
             Dialect::Chat => &CHAT,
             Dialect::Messages => &MESSAGES,
             Dialect::Responses => &RESPONSES,

@@ -33,6 +33,7 @@ use crate::attempt::{self, AttemptEnd, Whole};
 use crate::auth::{Caller, authenticate, caller_keys};
 use crate::exchange::{Exchange, Inbound};
 use crate::fail::ApiError;
+use crate::gemini::{self, Called};
 use crate::guard::{Hosts, refuse_compressed, refuse_long_headers, refuse_loops};
 use crate::names::Names;
 use crate::piped::{Pipe, Piped};
@@ -42,8 +43,6 @@ use crate::run::Worker;
 use crate::snapshot::Snapshot;
 use crate::{ids, intake, listing, preferences};
 
-/// Before the first event of a stream every dialect takes a comment.
-const BEAT: &[u8] = b": ping\n\n";
 /// Names of models are kept in records and as failure domains: they may be so long, in bytes.
 const LONGEST_MODEL: usize = 256;
 /// The nesting of a request's JSON may be so deep.
@@ -103,6 +102,16 @@ async fn route(
     let caller = authenticate(request.headers(), request.uri().query(), &snapshot)?;
     let bare = listing::bare(path);
     listing::refuse_sockets(bare, request.headers())?;
+    if let Some(called) = gemini::called(bare, request.uri().query()) {
+        if request.method() != Method::POST {
+            return Err(ApiError::wrong_method(path, "POST"));
+        }
+        let door = Door { app, worker, snapshot, caller };
+        let listed = called.listed;
+        let asked = (Endpoint::Generation, Dialect::Gemini);
+        let response = Box::pin(generate(asked, Some(called), door, request, id)).await?;
+        return Ok(if listed { gemini::as_list(response) } else { response });
+    }
     let asked = match bare {
         "/chat/completions" => Some((Endpoint::Generation, Dialect::Chat)),
         "/messages" => Some((Endpoint::Generation, Dialect::Messages)),
@@ -112,7 +121,7 @@ async fn route(
     match (request.method(), asked, bare) {
         (&Method::POST, Some(asked), _) => {
             // Boxed: what is large must not be moved on the way out, nor be kept by an idle connection.
-            Box::pin(generate(asked, Door { app, worker, snapshot, caller }, request, id)).await
+            Box::pin(generate(asked, None, Door { app, worker, snapshot, caller }, request, id)).await
         }
         (_, Some(_), _) => Err(ApiError::wrong_method(path, "POST")),
         (&Method::GET | &Method::HEAD, None, models)
@@ -133,9 +142,10 @@ struct Door<'a> {
     caller: Caller,
 }
 
-/// `POST /v1/chat/completions`, `POST /v1/messages`, and every other endpoint.
+/// `POST /v1/chat/completions`, `POST /v1/messages`, what is asked of a model by its path, and every other endpoint.
 async fn generate(
     (endpoint, dialect): (Endpoint, Dialect),
+    called: Option<Called>,
     Door { app, worker, snapshot, caller }: Door<'_>,
     request: Request<Incoming>,
     id: &str,
@@ -154,9 +164,10 @@ async fn generate(
     let mut claim = app.admission.claim();
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
     let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-    let envelope = match intake::form(endpoint, &parts.headers) {
-        Some(form) => Envelope::read_form(endpoint, form, &body, &limits),
-        None => Envelope::read_for(endpoint, dialect, &body, &limits),
+    let envelope = match (called, intake::form(endpoint, &parts.headers)) {
+        (Some(Called { model, stream, .. }), _) => Envelope::read_gemini(&body, &model, stream, &limits),
+        (None, Some(form)) => Envelope::read_form(endpoint, form, &body, &limits),
+        (None, None) => Envelope::read_for(endpoint, dialect, &body, &limits),
     };
     let envelope = envelope.map_err(|e| intake::refusal(&e))?;
     let caller_keys = caller_keys(&parts.headers)?;
@@ -343,11 +354,18 @@ struct Opening {
     expose: Expose,
 }
 
+/// The sign of life before the first event of a stream.
+#[derive(Clone, Copy)]
+struct Beat {
+    every: Duration,
+    sound: &'static [u8],
+}
+
 /// A stream that was opened early: heartbeats until the loop comes to something, then that.
 enum Early {
     /// Headers went out; the first heartbeat follows at once, so that they are not held back on the way.
-    Opened(Pending, Duration),
-    Waiting(Pending, Duration),
+    Opened(Pending, Beat),
+    Waiting(Pending, Beat),
     Relaying(Box<Relay>),
     Over,
 }
@@ -367,18 +385,19 @@ impl Opening {
         let route = self.route.as_deref();
         let provenance = Provenance { route, early: true, ..Provenance::of(&self.request_id, self.dialect) };
         provenance.write(&mut headers, self.expose);
-        answer(headers, streamed(Early::Opened(pending, keepalive), Early::next))
+        let beat = Beat { every: keepalive, sound: self.dialect.heartbeat(false) };
+        answer(headers, streamed(Early::Opened(pending, beat), Early::next))
     }
 }
 
 impl Early {
     async fn next(self) -> Option<(Bytes, Self)> {
         match self {
-            Self::Opened(pending, keepalive) => {
-                Some((Bytes::from_static(BEAT), Self::Waiting(pending, keepalive)))
+            Self::Opened(pending, beat) => {
+                Some((Bytes::from_static(beat.sound), Self::Waiting(pending, beat)))
             }
-            Self::Waiting(mut pending, keepalive) => match timeout(keepalive, &mut pending).await {
-                Err(_) => Some((Bytes::from_static(BEAT), Self::Waiting(pending, keepalive))),
+            Self::Waiting(mut pending, beat) => match timeout(beat.every, &mut pending).await {
+                Err(_) => Some((Bytes::from_static(beat.sound), Self::Waiting(pending, beat))),
                 Ok((mut exchange, released)) => {
                     exchange.early = true;
                     match released {

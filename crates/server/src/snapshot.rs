@@ -11,7 +11,7 @@ use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{HttpVersion, Origin};
 use pointsman_wire::dialect::Dialect;
 use pointsman_wire::endpoint::Endpoint;
-use pointsman_wire::provider::{self, Provider};
+use pointsman_wire::provider::{self, Provider, UrlRule};
 use secrecy::ExposeSecret;
 
 /// See the module.
@@ -37,7 +37,7 @@ pub(crate) struct Upstream {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// The path of a call, which at Azure names the deployment.
+/// The path of a call, which at Azure names the deployment and at Google the model.
 #[derive(Debug)]
 pub(crate) enum Path {
     /// One for each dialect that the provider speaks, and for each other endpoint that it has.
@@ -45,6 +45,9 @@ pub(crate) enum Path {
     Azure {
         base_url: String,
         api_version: String,
+    },
+    OfModel {
+        base_url: String,
     },
 }
 
@@ -111,6 +114,10 @@ impl Upstream {
             Some(azure) => {
                 Path::Azure { base_url: from.base_url.clone(), api_version: azure.api_version.clone() }
             }
+            None if matches!(provider.url, UrlRule::Gemini { .. }) => {
+                path_of(provider, Dialect::Gemini, &from.base_url, model, None)?;
+                Path::OfModel { base_url: from.base_url.clone() }
+            }
             None => {
                 let spoken = Dialect::ALL.into_iter().filter(|d| provider.speaks(*d));
                 let paths = spoken.map(|d| Ok((d, path_of(provider, d, &from.base_url, model, None)?)));
@@ -161,6 +168,12 @@ impl Upstream {
             }
             (Path::Azure { base_url, api_version }, _) => {
                 path_to(self.provider, endpoint, base_url, upstream_model, Some(api_version)).ok()
+            }
+            (Path::OfModel { base_url }, Endpoint::Generation) => {
+                path_of(self.provider, dialect, base_url, upstream_model, None).ok()
+            }
+            (Path::OfModel { base_url }, _) => {
+                path_to(self.provider, endpoint, base_url, upstream_model, None).ok()
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What differs between the dialects that clients speak, so that everything else can be one path.
 //!
 //! A dialect is chosen by the path of a request and holds for its answer too. What reads and writes the bodies
-//! is [`crate::chat`], [`crate::messages`] and [`crate::responses`]; here one value selects between them.
+//! is [`crate::chat`], [`crate::messages`], [`crate::responses`] and [`crate::gemini`]; here one value selects between
+//! them.
 
 mod answer;
 mod fault;
@@ -18,7 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{self, ErrorView};
 use crate::sse::write_event;
-use crate::{chat, messages, responses};
+use crate::{chat, gemini, messages, responses};
 
 pub use answer::check_answer;
 pub use fault::{Fault, Said};
@@ -34,6 +35,8 @@ pub enum Dialect {
     Messages,
     /// OpenAI Responses.
     Responses,
+    /// Google's generateContent.
+    Gemini,
 }
 
 /// What a client has been told of a stream, as far as an event that ends it with an error must repeat it.
@@ -53,7 +56,7 @@ pub struct StreamFrame {
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: [Self; 3] = [Self::Chat, Self::Messages, Self::Responses];
+    pub const ALL: [Self; 4] = [Self::Chat, Self::Messages, Self::Responses, Self::Gemini];
 
     /// Its name in records, metrics and `explain`.
     #[must_use]
@@ -62,6 +65,7 @@ impl Dialect {
             Self::Chat => "chat",
             Self::Messages => "messages",
             Self::Responses => "responses",
+            Self::Gemini => "gemini",
         }
     }
 
@@ -71,18 +75,20 @@ impl Dialect {
     pub fn heartbeat(self, started: bool) -> &'static [u8] {
         match (self, started) {
             (Self::Messages, true) => b"event: ping\ndata: {\"type\":\"ping\"}\n\n",
+            // Google's SDKs read each line that is no data as a piece of JSON, but pass over empty ones.
+            (Self::Gemini, _) => b"\n\n",
             _ => b": ping\n\n",
         }
     }
 
     /// The end of a complete stream, if the provider's own end did not come: `[DONE]`, or `message_stop`. Nothing in
-    /// Responses, where the event that finishes is the last one.
+    /// Responses, where the event that finishes is the last one, nor in Gemini, whose streams just end.
     #[must_use]
     pub fn end_event(self) -> &'static [u8] {
         match self {
             Self::Chat => chat::done_event(),
             Self::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-            Self::Responses => b"",
+            Self::Responses | Self::Gemini => b"",
         }
     }
 
@@ -90,7 +96,7 @@ impl Dialect {
     /// a name, and in Responses each has one, so there the name is that of the data's `type`, else the one that the provider gave.
     pub fn write_event(self, out: &mut BytesMut, name: Option<&[u8]>, data: &[u8]) {
         match self {
-            Self::Chat => write_event(out, None, data),
+            Self::Chat | Self::Gemini => write_event(out, None, data),
             Self::Messages | Self::Responses => {
                 let kind = messages::event_kind(data);
                 write_event(out, kind.as_deref().map(str::as_bytes).or(name), data);
@@ -99,11 +105,11 @@ impl Dialect {
     }
 
     /// The event with a `pointsman` object of this JSON added, or `None` if this event cannot carry it: for
-    /// Chat and Responses any JSON object can, for Messages `message_start` alone, inside its `message`. Its other bytes stay.
+    /// Chat, Responses and Gemini any JSON object can, for Messages `message_start` alone, inside its `message`. Its other bytes stay.
     #[must_use]
     pub fn disclosed(self, data: &[u8], pointsman_json: &str) -> Option<Bytes> {
         match self {
-            Self::Chat | Self::Responses => {
+            Self::Chat | Self::Responses | Self::Gemini => {
                 data.trim_ascii().starts_with(b"{").then(|| chat::add_disclosure(data, pointsman_json))
             }
             Self::Messages => messages::add_disclosure(data, pointsman_json),
@@ -121,6 +127,7 @@ impl Dialect {
         match self {
             Self::Chat | Self::Responses => error::chat_error_body(view, pointsman),
             Self::Messages => error::messages_error_body(view, request_id, pointsman),
+            Self::Gemini => error::gemini_error_body(view, request_id, pointsman),
         }
     }
 
@@ -137,22 +144,24 @@ impl Dialect {
         match self {
             Self::Chat => error::chat_error_event(view, pointsman),
             Self::Responses => responses::failed(view, pointsman, frame, request_id),
-            Self::Messages => {
+            Self::Messages | Self::Gemini => {
+                let name: Option<&[u8]> = (self == Self::Messages).then_some(b"error");
                 let mut out = BytesMut::new();
-                write_event(&mut out, Some(b"error"), &self.error_body(view, request_id, pointsman));
+                write_event(&mut out, name, &self.error_body(view, request_id, pointsman));
                 out.freeze()
             }
         }
     }
 
     /// The `type` of an error that a provider reported with this status, for the client. Chat keeps the
-    /// provider's word. Messages has a closed set (Anthropic API, "Errors"); SDKs choose classes by it, so a word
-    /// from outside of it becomes the one for the status.
+    /// provider's word. Messages and Gemini have closed sets (Anthropic API, "Errors"; google.rpc.Code); SDKs choose
+    /// classes by them, so a word from outside of it becomes the one for the status.
     #[must_use]
     pub fn error_kind(self, provider: Option<&str>, status: u16) -> Option<Cow<'_, str>> {
         match self {
             Self::Chat | Self::Responses => provider.map(|kind| Cow::Owned(kind.to_owned())),
             Self::Messages => Some(Cow::Borrowed(messages::error_kind(provider, status))),
+            Self::Gemini => Some(Cow::Borrowed(gemini::status_word(provider, status))),
         }
     }
 
@@ -169,6 +178,7 @@ impl Dialect {
         match self {
             Self::Chat | Self::Responses => &["openai-beta"],
             Self::Messages => &["anthropic-version", "anthropic-beta"],
+            Self::Gemini => &[],
         }
     }
 
@@ -185,6 +195,7 @@ impl Dialect {
         match self {
             Self::Chat | Self::Responses => &["x-request-id", "apim-request-id"],
             Self::Messages => &["request-id", "x-request-id"],
+            Self::Gemini => &["x-goog-request-id", "x-request-id"],
         }
     }
 
@@ -192,17 +203,27 @@ impl Dialect {
     #[must_use]
     pub fn client_request_ids(self) -> &'static [&'static str] {
         match self {
-            Self::Chat | Self::Responses => &["x-request-id"],
+            Self::Chat | Self::Responses | Self::Gemini => &["x-request-id"],
             Self::Messages => &["x-request-id", "request-id"],
         }
     }
 
-    /// The path of a call below a base URL that has a version in it.
-    pub(crate) fn path(self) -> &'static str {
+    /// The path and query of the same call with a stream as its answer. Gemini says so here, others in the body.
+    #[must_use]
+    pub fn stream_path(self, path: String) -> String {
+        match path.strip_suffix(gemini::WHOLE) {
+            Some(model) if self == Self::Gemini => format!("{model}{}?alt=sse", gemini::STREAMED),
+            _ => path,
+        }
+    }
+
+    /// The path of a call below a base URL that has a version in it; `None` where it holds the model.
+    pub(crate) fn path(self) -> Option<&'static str> {
         match self {
-            Self::Chat => "/chat/completions",
-            Self::Messages => "/messages",
-            Self::Responses => "/responses",
+            Self::Chat => Some("/chat/completions"),
+            Self::Messages => Some("/messages"),
+            Self::Responses => Some("/responses"),
+            Self::Gemini => None,
         }
     }
 }

@@ -9,6 +9,7 @@
 mod error;
 mod fields;
 mod form;
+mod gemini;
 mod media;
 mod preferences;
 mod read;
@@ -78,7 +79,7 @@ pub struct Needs {
     pub logprobs: bool,
     /// Audio as output.
     pub audio_out: bool,
-    /// `messages` is not empty.
+    /// `messages` (in Gemini `contents`) is not empty.
     pub has_messages: bool,
     /// A top-level field that neither the documented request nor a known vendor's extra has.
     pub unknown_fields: bool,
@@ -228,6 +229,19 @@ impl Envelope {
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint
+    }
+
+    /// Reads the envelope of a Gemini request, whose path says the model and whether a stream is asked for.
+    ///
+    /// # Errors
+    /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
+    pub fn read_gemini(
+        body: &[u8],
+        model: &str,
+        stream: bool,
+        limits: &Limits,
+    ) -> Result<Self, EnvelopeError> {
+        read::read_gemini(body, model, stream, limits)
     }
 
     /// The dialect that it was read in.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 pub use mask::mask_credentials;
-pub use render::{ErrorView, chat_error_body, chat_error_event, messages_error_body};
+pub use render::{ErrorView, chat_error_body, chat_error_event, gemini_error_body, messages_error_body};
 
 /// The longest error body that is read, in bytes.
 pub const MAX_ERROR_BODY: usize = 64 * 1024;

@@ -1,22 +1,25 @@
 //! What a Messages stream must look like to a client (Anthropic API, "Streaming messages"): an automaton that
-//! checks one stream event by event. For tests; the gateway itself is lenient with what providers send.
+//! checks one stream event by event. For tests; the gateway itself is lenient with what providers send. [`GeminiGrammar`] does
+//! the same for a stream of generateContent.
 //!
 //! `message_start` once and first · content blocks one after the other, with indices from 0: a start, deltas of
 //! its kind, a stop · `message_delta` · `message_stop` last. `ping`, and an event of a type that is not known yet, may
 //! come anywhere after `message_start`, an `error` at any time, and then it is the last event. Each event carries its type as its name.
 
+mod gemini;
 mod responses;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
+pub use gemini::GeminiGrammar;
 pub use responses::ResponsesGrammar;
 
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With `message_stop`, `response.completed` or `response.incomplete`.
+    /// With `message_stop`, `response.completed` or `response.incomplete`; in Gemini with a finish reason.
     Complete,
     /// With `error` or `response.failed`.
     Error,

@@ -328,3 +328,20 @@ pub(crate) fn is_falsy(json: &str) -> bool {
         _ => matches!(json, "" | "null" | "false" | "0" | "\"\""),
     }
 }
+
+/// `generation_config` as `generationConfig`; a name without `_` stays as it is.
+pub(crate) fn camel(name: &str) -> Cow<'_, str> {
+    if !name.contains('_') {
+        return Cow::Borrowed(name);
+    }
+    let mut spelt = String::with_capacity(name.len());
+    let mut raise = false;
+    for c in name.chars() {
+        match c {
+            '_' => raise = true,
+            c if std::mem::take(&mut raise) => spelt.push(c.to_ascii_uppercase()),
+            c => spelt.push(c),
+        }
+    }
+    Cow::Owned(spelt)
+}

@@ -9,8 +9,8 @@
 //! - [`dialect`]: what differs between the dialects, selected by one value.
 //! - [`chat`]: the Chat Completions dialect: the tap over a stream, gathering, checking a plain answer.
 //! - [`endpoint`]: what is asked for beside conversations: embeddings, images and others.
-//! - [`messages`]: the same for the Messages dialect.
-//! - [`grammar`]: what a Messages stream must look like to a client.
+//! - [`messages`], [`gemini`]: the same for the Messages and the Gemini dialect.
+//! - [`grammar`]: what a Messages stream, and a Gemini stream, must look like to a client.
 //! - [`translate`]: a request, an answer, a stream in another dialect than the client's.
 //! - [`error`]: error bodies, read leniently and written strictly.
 //! - [`classify`]: what kind of failure an answer is; one table per provider.
@@ -25,6 +25,7 @@ pub mod dialect;
 pub mod endpoint;
 pub mod envelope;
 pub mod error;
+pub mod gemini;
 pub mod grammar;
 pub mod guidance;
 pub mod ir;

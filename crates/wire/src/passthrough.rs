@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
 use crate::envelope::{Envelope, Field};
 use crate::json::Span;
-use crate::{messages, responses};
+use crate::{gemini, messages, responses};
 
 /// What happens to the `provider` field of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,8 +85,13 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
         return in_form(body, &form.model, envelope.model(), edits.model);
     }
     let mut plan = Plan { envelope, replaced: Vec::new(), removed: Vec::new(), added: Vec::new() };
-    plan.model(edits.model);
-    plan.stream(edits);
+    if envelope.dialect() == Dialect::Gemini {
+        // Model and stream stand in the path.
+        plan.remove(Field::Model);
+    } else {
+        plan.model(edits.model);
+        plan.stream(edits);
+    }
     plan.provider(edits);
     if envelope.dialect() == Dialect::Chat {
         plan.stream_options(edits);
@@ -100,6 +105,7 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
         Dialect::Chat => sent,
         Dialect::Messages => messages::without_foreign(sent),
         Dialect::Responses => responses::without_foreign(sent),
+        Dialect::Gemini => gemini::without_foreign(sent),
     }
 }
 
@@ -225,8 +231,8 @@ impl Plan<'_> {
         let mut kept = self.envelope.member_count;
         while let Some(last) = members.pop_if(|member| member.index + 1 == kept) {
             kept = last.index;
-            // `model`, or what it may be left out with, is required and never removed, so that something stands before
-            // the comma.
+            // `model`, or what it may be left out with (in Gemini `contents`), is required and never removed, so that
+            // something stands before the comma.
             self.replaced.push((last.whole.start.saturating_sub(1)..last.whole.end, String::new()));
         }
         for member in members {

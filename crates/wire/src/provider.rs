@@ -7,6 +7,7 @@ mod tests;
 use crate::classify::Table;
 use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
+use crate::gemini;
 use crate::passthrough::MaxTokensName;
 use rows::PROVIDERS;
 
@@ -26,6 +27,11 @@ pub enum UrlRule {
     /// Anthropic: its SDKs take a base URL without the version, so that `/v1` comes after any path of the base
     /// that does not end in it.
     Anthropic {
+        /// The public base URL.
+        base: &'static str,
+    },
+    /// Google's Gemini API: `{base}/v1beta/models/{model}:generateContent`. Its SDKs take a base URL without the version.
+    Gemini {
         /// The public base URL.
         base: &'static str,
     },
@@ -150,7 +156,7 @@ impl Provider {
         match self.url {
             UrlRule::ModelInBody { base, .. } => base,
             UrlRule::Azure => None,
-            UrlRule::Anthropic { base } => Some(base),
+            UrlRule::Anthropic { base } | UrlRule::Gemini { base } => Some(base),
         }
     }
 
@@ -171,7 +177,12 @@ impl Provider {
         if !self.speaks(dialect) {
             return Err(UrlError::Dialect { provider: self.name, dialect: dialect.name() });
         }
-        self.url_to(dialect.path(), base_url, upstream_model, api_version)
+        let Some(end) = dialect.path() else {
+            let base =
+                base_url.or_else(|| self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
+            return Ok(gemini_url(base.trim_end_matches('/'), upstream_model));
+        };
+        self.url_to(end, base_url, upstream_model, api_version)
     }
 
     /// The URL of a call to another endpoint than a conversation's; see [`Provider::url`].
@@ -212,6 +223,7 @@ impl Provider {
             (Base::Root(root), UrlRule::Anthropic { .. }) => {
                 format!("{}/v1{end}", root.strip_suffix("/v1").unwrap_or(root))
             }
+            (Base::Root(root), UrlRule::Gemini { .. }) => format!("{root}{end}"),
         })
     }
 
@@ -239,15 +251,32 @@ enum Base<'a> {
 }
 
 fn without_endpoint(base: &str) -> Base<'_> {
-    let root = Dialect::ALL.iter().find_map(|dialect| base.strip_suffix(dialect.path()));
+    let root = Dialect::ALL.iter().find_map(|dialect| base.strip_suffix(dialect.path()?));
     root.map_or(Base::Root(base), Base::Endpoint)
+}
+
+/// The base may have the version, or be the whole URL of an endpoint. A model may be a tuned one, with a collection of its own
+/// (Gemini API reference, "generateContent").
+fn gemini_url(base: &str, model: &str) -> String {
+    let split = |version: &&'static str| {
+        let whole = base.find(&format!("{version}/models"));
+        let at = whole.or_else(|| Some(base.strip_suffix(version)?.len()))?;
+        Some((base.get(..at)?, *version))
+    };
+    let (root, version) = ["/v1beta", "/v1"].iter().find_map(split).unwrap_or((base, "/v1beta"));
+    let (collection, name) = match model.split_once('/') {
+        Some(("tunedModels", name)) => ("tunedModels", name),
+        Some(("models", name)) => ("models", name),
+        _ => ("models", model),
+    };
+    format!("{root}{version}/{collection}/{}{}", encode(name), gemini::WHOLE)
 }
 
 fn azure_url(base: &str, end: &str, deployment: &str, api_version: Option<&str>) -> String {
     let root = base.strip_suffix("/openai/v1").or_else(|| base.strip_suffix("/openai")).unwrap_or(base);
     match api_version {
         // Responses has the deployment's name in the body (Azure OpenAI reference, "Responses API").
-        Some(version) if end == Dialect::Responses.path() && !base.ends_with("/openai/v1") => {
+        Some(version) if Some(end) == Dialect::Responses.path() && !base.ends_with("/openai/v1") => {
             format!("{root}/openai{end}?api-version={}", encode(version))
         }
         Some(version) if !base.ends_with("/openai/v1") => {

@@ -18,7 +18,7 @@ use crate::dialect::Dialect;
 use crate::ir::{Answer, Block, Losses, Request, Signature, Unreadable, Untranslatable};
 use crate::passthrough::MaxTokensName;
 use crate::responses::Echo;
-use crate::{chat, messages, responses};
+use crate::{chat, gemini, messages, responses};
 
 pub use names::Names;
 pub(crate) use names::fingerprint;
@@ -79,7 +79,7 @@ pub struct Back {
 #[must_use]
 pub fn echo(client: Dialect, body: &[u8]) -> Echo {
     match client {
-        Dialect::Chat | Dialect::Messages => Echo::default(),
+        Dialect::Chat | Dialect::Messages | Dialect::Gemini => Echo::default(),
         Dialect::Responses => Echo::of(body),
     }
 }
@@ -111,6 +111,7 @@ pub fn request(
         Dialect::Chat => chat::encode_request(&request, destination)?,
         Dialect::Messages => messages::encode_request(&request, destination)?,
         Dialect::Responses => responses::encode_request(&request, destination)?,
+        Dialect::Gemini => gemini::encode_request(&request, destination)?,
     };
     written.losses.extend(mended);
     Ok(written)
@@ -121,6 +122,7 @@ fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
         Dialect::Chat => chat::decode_request(body),
         Dialect::Messages => messages::decode_request(body),
         Dialect::Responses => responses::decode_request(body),
+        Dialect::Gemini => gemini::decode_request(body),
     }
 }
 
@@ -133,6 +135,7 @@ pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<By
         Dialect::Chat => chat::decode_answer(body)?,
         Dialect::Messages => messages::decode_answer(body)?,
         Dialect::Responses => responses::decode_answer(body)?,
+        Dialect::Gemini => gemini::decode_answer(body)?,
     };
     back.names.restore(&mut answer);
     seal_thoughts(&mut answer, from, &back.origin);
@@ -140,6 +143,7 @@ pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<By
         Dialect::Chat => chat::encode_answer(&answer, back.created_s),
         Dialect::Messages => messages::encode_answer(&answer),
         Dialect::Responses => responses::encode_answer(&answer, back),
+        Dialect::Gemini => gemini::encode_answer(&answer),
     };
     bytes.map(Bytes::from).map_err(|_| Unreadable::at("", "cannot be written as JSON"))
 }

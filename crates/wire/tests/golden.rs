@@ -1,4 +1,4 @@
-//! Streams as providers send them (`tests/golden/{chat,messages,responses}/*.sse`), and what they are (`*.json` beside them).
+//! Streams as providers send them (`tests/golden/{chat,messages,responses,gemini}/*.sse`), and what they are (`*.json` beside them).
 //!
 //! Each stream is decoded whole, byte by byte, with other line ends and without its last blank line; the
 //! outcome must always be the one that is written down.

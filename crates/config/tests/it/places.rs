@@ -102,6 +102,19 @@ fn an_endpoint_of_a_dialect_that_the_provider_does_not_speak_is_refused() {
 }
 
 #[test]
+fn googles_base_url_has_no_version_and_a_whole_call_is_understood() {
+    let base = "https://generativelanguage.googleapis.com";
+    becomes("gemini", base, base);
+    becomes("gemini", "https://gateway.example/gemini/", "https://gateway.example/gemini");
+    understood("gemini", &format!("{base}/v1beta"), base, "has the version `/v1beta`, which is added anyway");
+    understood("gemini", &format!("{base}/v1beta/models"), base, "names a whole endpoint (`/models`)");
+    for call in ["generateContent", "streamGenerateContent?alt=sse"] {
+        let url = format!("{base}/v1beta/models/gemini-3-pro:{call}");
+        understood("gemini", &url, base, "names a whole endpoint");
+    }
+}
+
+#[test]
 fn anthropics_base_url_has_no_version_and_one_that_is_written_is_taken_off() {
     let base = "https://api.anthropic.com";
     becomes("anthropic", base, base);

@@ -360,7 +360,7 @@ fn a_dialect_that_the_provider_does_not_speak_is_refused_with_what_it_speaks() {
     }
     refuses_dialect("anthropic", "chat", "provider `anthropic` speaks `messages`");
     refuses_dialect("ollama", "mesages", "is not a valid word; did you mean `messages`?");
-    refuses_dialect("ollama", "xyz", "must be `chat`, `messages` or `responses`");
+    refuses_dialect("ollama", "xyz", "must be `chat`, `messages`, `responses` or `gemini`");
     // Of a provider that is wrong itself nobody knows what it speaks.
     refuses(
         "targets:\n  t: { provider: bedrock, model: m, dialect: messages }\n",
@@ -384,12 +384,10 @@ fn later_releases_words_are_refused_by_name() {
         "server: { tls: { cert: a, key: b } }",
         "f.yaml:2:11: `server.tls` is not built yet; remove it",
     );
-    refuses_in_target("dialect: gemini", "f.yaml:5:14: `targets.t.dialect: gemini` is not built yet");
-    refuses_in_target("dialect: gemini", "f.yaml:5:14: `targets.t.dialect: gemini` is not built yet");
     refuses_in_route("profile: background", "f.yaml:5:14: `routes.r.profile: background` is not built yet");
     refuses_in_route("on_unpriced: deny", "f.yaml:5:5: `routes.r.on_unpriced` is not built yet; remove it");
     refuses_line("defaults: { canary: {} }", "f.yaml:2:13: `defaults.canary` is not built yet; remove it");
-    for provider in ["gemini", "vertex", "bedrock"] {
+    for provider in ["vertex", "bedrock"] {
         refuses(
             &format!("targets:\n  t: {{ provider: {provider}, model: m }}\n"),
             &[&format!("f.yaml:2:18: `targets.t.provider: {provider}` is not built yet")],

@@ -103,14 +103,30 @@ fn codes(error: &UpstreamError) -> Vec<String> {
         metadata("error_type"),
         metadata("limit_source"),
     ];
-    words.into_iter().flatten().map(str::to_ascii_lowercase).collect()
+    let reasons = details(error).filter_map(|detail| detail.get("reason").and_then(Value::as_str));
+    words.into_iter().flatten().chain(reasons).map(str::to_ascii_lowercase).collect()
 }
 
-/// The message, and the underlying provider's own error that OpenRouter hands through.
+/// So many of Google's details are looked at.
+const MAX_DETAILS: usize = 16;
+
+/// Google's details: a list of objects.
+fn details(error: &UpstreamError) -> impl Iterator<Item = &Value> {
+    error.extra.get("details").and_then(Value::as_array).into_iter().flatten().take(MAX_DETAILS)
+}
+
+/// The quotas that are spent, by their ids: they say for which time they hold.
+fn quotas(error: &UpstreamError) -> impl Iterator<Item = &str> {
+    let violations =
+        details(error).filter_map(|detail| detail.get("violations").and_then(Value::as_array)).flatten();
+    violations.take(MAX_DETAILS).filter_map(|violation| violation.get("quotaId").and_then(Value::as_str))
+}
+
+/// The message, the underlying provider's own error that OpenRouter hands through, and the quotas that Google names.
 fn text(error: &UpstreamError) -> String {
     let raw = error.extra.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::as_str);
     let mut text = String::new();
-    for part in [Some(error.message.as_str()), raw].into_iter().flatten() {
+    for part in [Some(error.message.as_str()), raw].into_iter().flatten().chain(quotas(error)) {
         let end = part.floor_char_boundary(MAX_TEXT);
         text.push_str(&part.get(..end).unwrap_or_default().to_lowercase().replace('\u{2019}', "'"));
         text.push('\n');

@@ -3,6 +3,7 @@
 pub(super) mod anthropic;
 pub(super) mod azure;
 pub(super) mod compatible;
+pub(super) mod google;
 pub(super) mod groq;
 pub(super) mod hosted;
 pub(super) mod openrouter;

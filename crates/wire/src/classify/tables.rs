@@ -1,7 +1,7 @@
 //! One table per provider: its own rows, then those that all share.
 
 use super::row::Row;
-use super::rows::{anthropic, azure, compatible, groq, hosted, openrouter, self_hosted, shared};
+use super::rows::{anthropic, azure, compatible, google, groq, hosted, openrouter, self_hosted, shared};
 
 /// The rows of one provider, in their order.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ table!(
     self_hosted::OLLAMA,
     self_hosted::TGI,
     self_hosted::LM_STUDIO,
-    hosted::GOOGLE
+    google::STATUS
 );
 table!(VLLM, self_hosted::VLLM);
 table!(LLAMA_CPP, self_hosted::LLAMA_CPP);
@@ -42,6 +42,7 @@ table!(GROQ, groq::ROWS);
 table!(DEEPSEEK, hosted::DEEPSEEK);
 table!(MISTRAL, hosted::MISTRAL);
 table!(ANTHROPIC, anthropic::ROWS);
+table!(GEMINI, google::ROWS, google::STATUS);
 table!(XAI, compatible::XAI);
 table!(TOGETHER, compatible::TOGETHER, self_hosted::TGI);
 table!(FIREWORKS, compatible::FIREWORKS);

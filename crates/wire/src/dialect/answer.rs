@@ -2,6 +2,7 @@
 
 use super::Dialect;
 use crate::chat::{BadCompletion, CompletionFacts, check_completion};
+use crate::gemini::check_generated;
 use crate::messages::check_message;
 use crate::responses::check_response;
 
@@ -14,5 +15,6 @@ pub fn check_answer(dialect: Dialect, body: &[u8]) -> Result<CompletionFacts, Ba
         Dialect::Chat => check_completion(body),
         Dialect::Messages => check_message(body),
         Dialect::Responses => check_response(body),
+        Dialect::Gemini => check_generated(body),
     }
 }

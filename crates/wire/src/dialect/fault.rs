@@ -4,6 +4,7 @@
 //! and all from 500 by themselves. Types for Messages are those of the Anthropic API's documentation ("Errors").
 
 use super::Dialect;
+use crate::gemini;
 
 /// A fault that the gateway itself reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,9 +64,9 @@ pub enum Fault {
 pub struct Said {
     /// The HTTP status.
     pub status: u16,
-    /// `error.type`.
+    /// `error.type`; `error.status` in Gemini.
     pub kind: &'static str,
-    /// `error.code`; Messages has none.
+    /// `error.code`; Messages has none, and Gemini tells it among the details.
     pub code: Option<&'static str>,
 }
 
@@ -75,6 +76,11 @@ pub(super) fn said(dialect: Dialect, fault: Fault) -> Said {
         Dialect::Messages => {
             let (status, kind) = messages(fault);
             Said { status, kind, code: None }
+        }
+        // The same statuses; the words are the canonical ones for them.
+        Dialect::Gemini => {
+            let said = chat(fault);
+            Said { kind: gemini::status_word(None, said.status), ..said }
         }
     }
 }

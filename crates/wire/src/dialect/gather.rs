@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Dialect;
 use crate::chat::{self, GatherError, Usage};
-use crate::{messages, responses};
+use crate::{gemini, messages, responses};
 
 /// Collects a stream into the plain answer of its dialect.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub enum Gather {
     Messages(messages::Gather),
     /// Into a `response`.
     Responses(responses::Gather),
+    /// Into an answer of generateContent.
+    Gemini(gemini::Gather),
 }
 
 impl Gather {
@@ -25,6 +27,7 @@ impl Gather {
             Dialect::Chat => Self::Chat(chat::Gather::new(max_bytes)),
             Dialect::Messages => Self::Messages(messages::Gather::new(max_bytes)),
             Dialect::Responses => Self::Responses(responses::Gather::new(max_bytes)),
+            Dialect::Gemini => Self::Gemini(gemini::Gather::new(max_bytes)),
         }
     }
 
@@ -35,6 +38,7 @@ impl Gather {
             Self::Chat(gather) => gather.usage(),
             Self::Messages(gather) => gather.usage(),
             Self::Responses(gather) => gather.usage(),
+            Self::Gemini(gather) => gather.usage(),
         }
     }
 
@@ -47,6 +51,7 @@ impl Gather {
             Self::Chat(gather) => gather.event(data),
             Self::Messages(gather) => gather.event(name, data),
             Self::Responses(gather) => gather.event(name, data),
+            Self::Gemini(gather) => gather.event(data),
         }
     }
 
@@ -59,6 +64,7 @@ impl Gather {
             Self::Chat(gather) => gather.finish(),
             Self::Messages(gather) => gather.finish(),
             Self::Responses(gather) => gather.finish(),
+            Self::Gemini(gather) => gather.finish(),
         }
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::chat::{self, Usage};
 use crate::endpoint::EventTap;
 use crate::error::UpstreamError;
-use crate::{messages, responses};
+use crate::{gemini, messages, responses};
 
 use super::{Dialect, StreamFrame};
 
@@ -35,7 +35,7 @@ pub struct ChunkFacts {
     pub finish: bool,
     /// Token counts, if it carries them. The last ones of a stream hold.
     pub usage: Option<Usage>,
-    /// It carries usage and no choice: a client that did not ask for usage must not get it. Never so in Messages.
+    /// It carries usage and no choice: a client that did not ask for usage must not get it. Never so in Messages and Gemini.
     pub usage_only: bool,
     /// The provider's model name, in the first event that has one.
     pub model: Option<String>,
@@ -71,6 +71,8 @@ pub enum StreamTap {
     Chat(chat::StreamDecoder),
     /// A Messages stream.
     Messages(messages::StreamDecoder),
+    /// A stream of generateContent.
+    Gemini(gemini::StreamDecoder),
     /// A stream of typed events, of another endpoint than a conversation's.
     Typed(EventTap),
     /// A Responses stream.
@@ -82,6 +84,7 @@ macro_rules! of_any {
         match $self {
             Self::Chat($tap) => $value,
             Self::Messages($tap) => $value,
+            Self::Gemini($tap) => $value,
             Self::Typed($tap) => $value,
             Self::Responses($tap) => $value,
         }
@@ -96,6 +99,7 @@ impl StreamTap {
             Dialect::Chat => Self::Chat(chat::StreamDecoder::new()),
             Dialect::Messages => Self::Messages(messages::StreamDecoder::new()),
             Dialect::Responses => Self::Responses(responses::StreamDecoder::new()),
+            Dialect::Gemini => Self::Gemini(gemini::StreamDecoder::new()),
         }
     }
 
@@ -120,6 +124,7 @@ impl StreamTap {
             Self::Chat(_) | Self::Typed(_) => Dialect::Chat,
             Self::Messages(_) => Dialect::Messages,
             Self::Responses(_) => Dialect::Responses,
+            Self::Gemini(_) => Dialect::Gemini,
         }
     }
 
@@ -128,6 +133,7 @@ impl StreamTap {
         match self {
             Self::Chat(tap) => tap.event(data),
             Self::Messages(tap) => tap.event(name, data),
+            Self::Gemini(tap) => tap.event(data),
             Self::Typed(tap) => tap.event(data),
             Self::Responses(tap) => tap.event(name, data),
         }
@@ -137,12 +143,12 @@ impl StreamTap {
     #[must_use]
     pub fn frame(&self) -> Option<StreamFrame> {
         match self {
-            Self::Chat(_) | Self::Messages(_) | Self::Typed(_) => None,
+            Self::Chat(_) | Self::Messages(_) | Self::Gemini(_) | Self::Typed(_) => None,
             Self::Responses(tap) => Some(tap.frame()),
         }
     }
 
-    /// The answer has its finish reason (Chat: each choice that was seen has); only the end and usage may follow.
+    /// The answer has its finish reason (Chat, Gemini: each choice that was seen has); only the end and usage may follow.
     #[must_use]
     pub fn finished(&self) -> bool {
         of_any!(self, tap => tap.finished())
@@ -161,6 +167,7 @@ impl StreamTap {
             Self::Chat(tap) => tap.tool_call_open(),
             Self::Messages(tap) => tap.tool_call_open(),
             Self::Responses(tap) => tap.tool_call_open(),
+            Self::Gemini(tap) => tap.tool_call_open(),
             Self::Typed(_) => false,
         }
     }
@@ -172,6 +179,7 @@ impl StreamTap {
             Self::Chat(tap) => tap.tool_calls_seen(),
             Self::Messages(tap) => tap.tool_calls_seen(),
             Self::Responses(tap) => tap.tool_calls_seen(),
+            Self::Gemini(tap) => tap.tool_calls_seen(),
             Self::Typed(_) => false,
         }
     }
@@ -189,6 +197,7 @@ impl StreamTap {
             Self::Chat(tap) => tap.model(),
             Self::Messages(tap) => tap.model(),
             Self::Responses(tap) => tap.model(),
+            Self::Gemini(tap) => tap.model(),
             Self::Typed(_) => None,
         }
     }

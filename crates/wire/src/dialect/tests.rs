@@ -7,7 +7,7 @@ use crate::chat::BadCompletion;
 use crate::error::{ErrorView, UpstreamError};
 
 fn view<'a>(kind: Option<&'a str>, message: &'a str) -> ErrorView<'a> {
-    ErrorView { message, kind, param: None, code: None, extra: None }
+    ErrorView { status: 500, message, kind, param: None, code: None, extra: None }
 }
 
 fn json_of(bytes: &[u8]) -> Value {
@@ -132,6 +132,27 @@ fn c065_types_from_outside_of_anthropics_set_become_the_one_for_the_status() {
 }
 
 #[test]
+fn faults_have_googles_words_in_gemini() {
+    for (fault, word) in [
+        (Fault::Invalid, "INVALID_ARGUMENT"),
+        (Fault::TooLarge, "INVALID_ARGUMENT"),
+        (Fault::WrongKey, "UNAUTHENTICATED"),
+        (Fault::NotAllowed, "PERMISSION_DENIED"),
+        (Fault::UnknownModel, "NOT_FOUND"),
+        (Fault::Limited, "RESOURCE_EXHAUSTED"),
+        (Fault::QuotaExhausted, "RESOURCE_EXHAUSTED"),
+        (Fault::Unavailable, "UNAVAILABLE"),
+        (Fault::UpstreamFailed, "UNAVAILABLE"),
+        (Fault::Timeout, "DEADLINE_EXCEEDED"),
+        (Fault::InProgress, "ABORTED"),
+    ] {
+        assert_eq!(Dialect::Gemini.says(fault).kind, word, "{fault:?}");
+    }
+    assert_eq!(Dialect::Gemini.error_kind(Some("overloaded_error"), 503).unwrap(), "UNAVAILABLE");
+    assert_eq!(Dialect::Gemini.error_kind(Some("OUT_OF_RANGE"), 400).unwrap(), "OUT_OF_RANGE");
+}
+
+#[test]
 fn each_fault_has_the_status_and_words_of_the_table_of_errors() {
     let (invalid, load) = ("invalid_request_error", "service_unavailable_error");
     for (fault, chat, messages) in [
@@ -157,6 +178,8 @@ fn each_fault_has_the_status_and_words_of_the_table_of_errors() {
         assert_eq!(Dialect::Chat.says(fault), Said { status, kind, code }, "{fault:?}");
         let (status, kind) = messages;
         assert_eq!(Dialect::Messages.says(fault), Said { status, kind, code: None }, "{fault:?}");
+        // Gemini has the statuses of Chat, in Google's words.
+        assert_eq!(Dialect::Gemini.says(fault).status, chat.0, "{fault:?}");
     }
     // It must not be taken for load, in either dialect.
     assert_eq!(Dialect::Chat.says(Fault::UpstreamFailed).code, Some("upstream_failed"));

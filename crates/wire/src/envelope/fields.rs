@@ -2,6 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
+use crate::json::camel;
 
 /// A field that the gateway reads. One that comes twice is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub(crate) enum Field {
     OutputFormat,
     ToolChoice,
     Metadata,
+    Contents,
+    SystemInstruction,
+    ToolConfig,
+    GenerationConfig,
     Input,
     Prompt,
     Query,
@@ -108,6 +113,21 @@ impl Field {
         (Self::User, "user"),
     ];
 
+    /// In both spellings that Google's parsers take.
+    const GEMINI: &[(Self, &'static str)] = &[
+        (Self::Model, "model"),
+        (Self::Models, "models"),
+        (Self::Provider, "provider"),
+        (Self::Contents, "contents"),
+        (Self::Tools, "tools"),
+        (Self::SystemInstruction, "systemInstruction"),
+        (Self::SystemInstruction, "system_instruction"),
+        (Self::ToolConfig, "toolConfig"),
+        (Self::ToolConfig, "tool_config"),
+        (Self::GenerationConfig, "generationConfig"),
+        (Self::GenerationConfig, "generation_config"),
+    ];
+
     const COMPLETIONS: &[(Self, &'static str)] = &[
         (Self::Model, "model"),
         (Self::Prompt, "prompt"),
@@ -152,6 +172,7 @@ impl Field {
             (Endpoint::Generation, Dialect::Chat) => Self::CHAT,
             (Endpoint::Generation, Dialect::Messages) => Self::MESSAGES,
             (Endpoint::Generation, Dialect::Responses) => Self::RESPONSES,
+            (Endpoint::Generation, Dialect::Gemini) => Self::GEMINI,
             (Endpoint::Completions, _) => Self::COMPLETIONS,
             (Endpoint::Speech, _) => Self::SPEECH,
             (Endpoint::ImageGenerations | Endpoint::ImageEdits | Endpoint::Transcriptions, _) => Self::IMAGES,
@@ -177,12 +198,21 @@ impl Field {
         if plain || key.len() > 64 {
             return None;
         }
-        Self::of(endpoint, dialect, &key.to_uppercase().to_lowercase())
+        let folded = key.to_uppercase().to_lowercase();
+        let same = |name: &str| name.eq_ignore_ascii_case(&folded);
+        Self::all(endpoint, dialect).iter().find(|(_, name)| same(name)).map(|(field, _)| *field)
     }
 
     pub(crate) fn name(self) -> &'static str {
-        let lists =
-            [Self::CHAT, Self::MESSAGES, Self::RESPONSES, Self::COMPLETIONS, Self::WHOLE, Self::SPEECH];
+        let lists = [
+            Self::CHAT,
+            Self::MESSAGES,
+            Self::RESPONSES,
+            Self::GEMINI,
+            Self::COMPLETIONS,
+            Self::WHOLE,
+            Self::SPEECH,
+        ];
         let mut all = lists.into_iter().flatten();
         all.find(|(field, _)| *field == self).map_or("", |(_, name)| name)
     }
@@ -234,6 +264,19 @@ const PASSED_IN_RESPONSES: &[&str] = &[
     "temperature",
     "top_p",
     "truncation",
+];
+
+/// Fields of Gemini that pass through unread, Vertex's own among them (Gemini API reference, "generateContent").
+const PASSED_IN_GEMINI: &[&str] = &[
+    "safetySettings",
+    "cachedContent",
+    "labels",
+    "serviceTier",
+    "store",
+    "continuationToken",
+    "modelConfig",
+    "modelArmorConfig",
+    "outputConfig",
 ];
 
 /// Fields of Chat that pass through unread: OpenAI's documented ones, then the extras of vendors.
@@ -320,5 +363,6 @@ pub(crate) fn is_passed(dialect: Dialect, key: &str) -> bool {
         Dialect::Chat => PASSED.contains(&key),
         Dialect::Messages => PASSED_IN_MESSAGES.contains(&key),
         Dialect::Responses => PASSED_IN_RESPONSES.contains(&key),
+        Dialect::Gemini => PASSED_IN_GEMINI.contains(&camel(key).as_ref()),
     }
 }

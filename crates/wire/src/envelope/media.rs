@@ -15,8 +15,8 @@ pub(super) struct Seen {
     pub(super) video: bool,
     /// The last message is the assistant's.
     pub(super) assistant_last: bool,
-    media_bytes: u64,
-    media_parts: u64,
+    pub(super) media_bytes: u64,
+    pub(super) media_parts: u64,
 }
 
 impl Seen {

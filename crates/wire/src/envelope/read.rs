@@ -2,7 +2,7 @@
 
 use super::{
     Envelope, EnvelopeError, Field, Limits, Member, Needs, Preferences, StreamOptions, Structured, fields,
-    media, preferences,
+    gemini, media, preferences,
 };
 use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
@@ -13,6 +13,33 @@ pub(super) fn read(
     dialect: Dialect,
     body: &[u8],
     limits: &Limits,
+) -> Result<Envelope, EnvelopeError> {
+    read_with(endpoint, dialect, body, limits, Found::default())
+}
+
+/// The path has said the model and whether the answer streams.
+pub(super) fn read_gemini(
+    body: &[u8],
+    model: &str,
+    stream: bool,
+    limits: &Limits,
+) -> Result<Envelope, EnvelopeError> {
+    let model = Some(model.to_owned()).filter(|model| !model.is_empty());
+    read_with(
+        Endpoint::Generation,
+        Dialect::Gemini,
+        body,
+        limits,
+        Found { model, stream, ..Found::default() },
+    )
+}
+
+fn read_with(
+    endpoint: Endpoint,
+    dialect: Dialect,
+    body: &[u8],
+    limits: &Limits,
+    found: Found,
 ) -> Result<Envelope, EnvelopeError> {
     if body.len() > limits.max_bytes {
         return Err(EnvelopeError::TooLarge { limit: limits.max_bytes, actual: body.len() });
@@ -25,7 +52,7 @@ pub(super) fn read(
         dialect,
         scanner: Scanner::new(body, limits.max_depth),
         max_depth: limits.max_depth,
-        found: Found::default(),
+        found,
     };
     let inside = reader.members()?;
     reader.found.into_envelope(endpoint, dialect, inside)
@@ -65,7 +92,11 @@ impl Found {
             (None, None) => return Err(EnvelopeError::Missing { field: "model" }),
         };
         if !self.messages && endpoint == Endpoint::Generation {
-            let field = if dialect == Dialect::Responses { "input" } else { "messages" };
+            let field = match dialect {
+                Dialect::Gemini => "contents",
+                Dialect::Responses => "input",
+                Dialect::Chat | Dialect::Messages => "messages",
+            };
             return Err(EnvelopeError::Missing { field });
         }
         Ok(Envelope {
@@ -151,11 +182,10 @@ impl<'a> Reader<'a> {
     fn value(&mut self, field: Field) -> Result<Span, EnvelopeError> {
         let kind = self.scanner.peek().map_err(|error| self.scan(error))?;
         match field {
-            Field::Messages | Field::Items if kind == b'[' => return self.messages(),
-            Field::Messages => {
-                self.skip()?;
-                return Err(wrong(Field::Messages, "an array"));
-            }
+            Field::Messages | Field::Contents => return self.messages(field, kind),
+            Field::Items if kind == b'[' => return self.messages(field, kind),
+            // The path says it; what a library writes here is left out.
+            Field::Model if self.dialect == Dialect::Gemini => return self.skip(),
             Field::StreamOptions if kind == b'{' => return self.stream_options(),
             _ => {}
         }
@@ -202,7 +232,8 @@ impl<'a> Reader<'a> {
         let needs = &mut self.found.needs;
         match field {
             Field::Tools | Field::Functions => {
-                if !json.starts_with(b"[") {
+                let one = self.dialect == Dialect::Gemini && json.starts_with(b"{");
+                if !json.starts_with(b"[") && !one {
                     return Err(wrong(field, "an array"));
                 }
                 needs.tools |= !is_empty_array(json);
@@ -236,6 +267,10 @@ impl<'a> Reader<'a> {
                 self.found.tokens += (json.len() as u64).div_ceil(4);
             }
             Field::Text => needs.structured = needs.structured.or_else(|| text_format(json)),
+            Field::SystemInstruction => self.found.tokens += (json.len() as u64).div_ceil(4),
+            Field::GenerationConfig => {
+                self.found.max_tokens = gemini::needs_of(json, needs)?.or(self.found.max_tokens);
+            }
             Field::OutputConfig => needs.structured = needs.structured.or_else(|| output_format(json)),
             Field::OutputFormat => needs.structured = needs.structured.or_else(|| format_of(json)),
             Field::ToolChoice => {
@@ -249,9 +284,17 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn messages(&mut self) -> Result<Span, EnvelopeError> {
+    fn messages(&mut self, field: Field, kind: u8) -> Result<Span, EnvelopeError> {
         let start = self.scanner.offset();
-        let seen = media::read_messages(&mut self.scanner).map_err(|error| self.scan(error))?;
+        let seen = match (field, kind) {
+            (Field::Contents, b'[' | b'{') => gemini::read_contents(&mut self.scanner),
+            (_, b'[') => media::read_messages(&mut self.scanner),
+            _ => {
+                self.skip()?;
+                return Err(wrong(field, "an array"));
+            }
+        };
+        let seen = seen.map_err(|error| self.scan(error))?;
         let span = start..self.scanner.offset();
         let found = &mut self.found;
         found.messages = true;
@@ -319,9 +362,13 @@ fn boolean(field: Field, json: &[u8]) -> Result<bool, EnvelopeError> {
     }
 }
 
-/// A count; `None` for a negative one. `100.0` is a whole number too: several languages write it so.
 fn count(field: Field, json: &[u8]) -> Result<Option<u64>, EnvelopeError> {
-    let expected = || wrong(field, "a whole number");
+    count_of(field.name(), json)
+}
+
+/// A count; `None` for a negative one. `100.0` is a whole number too: several languages write it so.
+pub(super) fn count_of(field: &'static str, json: &[u8]) -> Result<Option<u64>, EnvelopeError> {
+    let expected = || EnvelopeError::WrongType { field, expected: "a whole number" };
     let number: f64 = serde_json::from_slice(json).map_err(|_| expected())?;
     if number.fract() != 0.0 || number > 9_007_199_254_740_992.0 {
         return Err(expected());
@@ -391,7 +438,7 @@ fn word_in(json: &[u8], key: &str) -> Option<String> {
 }
 
 /// The value of one key of an object that has been scanned before.
-fn member_of<'j>(json: &'j [u8], key: &str) -> Option<&'j [u8]> {
+pub(super) fn member_of<'j>(json: &'j [u8], key: &str) -> Option<&'j [u8]> {
     let mut scanner = Scanner::new(json, usize::MAX);
     let mut first = true;
     scanner.open_object().ok()?;

@@ -24,6 +24,7 @@ fn complaint(outcome: Result<Envelope, EnvelopeError>) -> (Option<String>, Strin
     (error.param().map(str::to_owned), error.message())
 }
 
+mod gemini;
 mod messages;
 
 mod what_it_reads {

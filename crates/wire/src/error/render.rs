@@ -1,15 +1,20 @@
 //! Errors for clients, in their dialect.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 
 use super::UpstreamError;
+use crate::gemini::status_word;
 
 /// What an error body shall say. An absent value is written as `null`.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorView<'a> {
+    /// The HTTP status; the one that it would have where it is the last event of a stream.
+    pub status: u16,
     /// The sentence.
     pub message: &'a str,
     /// `type`.
@@ -25,6 +30,7 @@ pub struct ErrorView<'a> {
 impl<'a> From<&'a UpstreamError> for ErrorView<'a> {
     fn from(error: &'a UpstreamError) -> Self {
         Self {
+            status: error.status().unwrap_or(500),
             message: &error.message,
             kind: error.kind.as_deref(),
             param: error.param.as_deref(),
@@ -116,4 +122,55 @@ pub fn messages_error_body(
     // Strings and JSON values always serialise; the constant only satisfies the type.
     serde_json::to_vec(&body)
         .unwrap_or_else(|_| br#"{"type":"error","error":{"type":"api_error","message":""}}"#.to_vec())
+}
+
+#[derive(Serialize)]
+struct GeminiBody<'b> {
+    error: GeminiError<'b>,
+}
+
+#[derive(Serialize)]
+struct GeminiError<'b> {
+    code: u16,
+    message: &'b str,
+    status: &'static str,
+    details: Vec<Cow<'b, Value>>,
+}
+
+/// The body of an error answer in the `gemini` dialect (google.rpc.Status):
+/// `{"error": {"code", "message", "status", "details"}}`. What the gateway has to say, and what its error body has in other
+/// dialects, is the first of the details.
+#[must_use]
+pub fn gemini_error_body(
+    view: &ErrorView<'_>,
+    request_id: Option<&str>,
+    pointsman: Option<&Value>,
+) -> Vec<u8> {
+    let of_provider = |name: &str| view.extra.and_then(|extra| extra.get(name));
+    let word = of_provider("status").and_then(Value::as_str).or(view.kind);
+    let mut own = pointsman.and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, value) in [("request_id", request_id), ("code", view.code), ("param", view.param)] {
+        if let Some(value) = value {
+            own.insert(name.to_owned(), value.into());
+        }
+    }
+    let wait = own.get("retry_after_ms").and_then(Value::as_u64).map(retry_info);
+    let mut details = vec![Cow::Owned(Value::Object(own))];
+    let of_provider = of_provider("details").and_then(Value::as_array).into_iter().flatten();
+    details.extend(of_provider.filter(|detail| detail.is_object()).map(Cow::Borrowed));
+    details.extend(wait.map(Cow::Owned));
+    let status = status_word(word, view.status);
+    let body =
+        GeminiBody { error: GeminiError { code: view.status, message: view.message, status, details } };
+    // Strings and JSON values always serialise; the constant only satisfies the type.
+    serde_json::to_vec(&body)
+        .unwrap_or_else(|_| br#"{"error":{"code":500,"message":"","status":"INTERNAL"}}"#.to_vec())
+}
+
+/// When to come back, as Google says it (google.rpc.RetryInfo): its clients know no header for it.
+fn retry_info(ms: u64) -> Value {
+    serde_json::json!({
+        "@type": "type.googleapis.com/google.rpc.RetryInfo",
+        "retryDelay": format!("{}.{:03}s", ms / 1_000, ms % 1_000),
+    })
 }

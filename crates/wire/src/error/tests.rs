@@ -1,6 +1,9 @@
 use serde_json::{Value, json};
 
-use super::{ErrorView, MAX_ERROR_BODY, UpstreamError, chat_error_body, chat_error_event, mask_credentials};
+use super::{
+    ErrorView, MAX_ERROR_BODY, UpstreamError, chat_error_body, chat_error_event, gemini_error_body,
+    mask_credentials,
+};
 
 /// The message of an error body, and its type, param and code.
 fn parts(body: &str) -> Option<(String, [Option<String>; 3])> {
@@ -108,7 +111,7 @@ mod rendering {
 
     #[test]
     fn absent_values_are_null_and_the_four_keys_are_always_there() {
-        let view = ErrorView { message: "no", kind: None, param: None, code: None, extra: None };
+        let view = ErrorView { status: 500, message: "no", kind: None, param: None, code: None, extra: None };
         let body = chat_error_body(&view, None);
         assert_eq!(body, br#"{"error":{"message":"no","type":null,"param":null,"code":null}}"#);
     }
@@ -126,8 +129,14 @@ mod rendering {
         assert_eq!(body, upstream);
 
         let forged = json!({"message": "forged", "x": 1});
-        let view =
-            ErrorView { message: "true", kind: None, param: None, code: None, extra: forged.as_object() };
+        let view = ErrorView {
+            status: 500,
+            message: "true",
+            kind: None,
+            param: None,
+            code: None,
+            extra: forged.as_object(),
+        };
         let body: Value = serde_json::from_slice(&chat_error_body(&view, None)).unwrap();
         assert_eq!(body["error"]["message"], "true");
         assert_eq!(body["error"]["x"], 1);
@@ -135,11 +144,57 @@ mod rendering {
 
     #[test]
     fn the_gateways_own_facts_stand_beside_the_error() {
-        let view = ErrorView { message: "no\n", kind: Some("t"), param: None, code: Some("c"), extra: None };
+        let view = ErrorView {
+            status: 500,
+            message: "no\n",
+            kind: Some("t"),
+            param: None,
+            code: Some("c"),
+            extra: None,
+        };
         let facts = json!({"request_id": "r"});
         let event = chat_error_event(&view, Some(&facts));
         let expected: &[u8] = b"data: {\"error\":{\"message\":\"no\\n\",\"type\":\"t\",\"param\":null,\"code\":\"c\"},\"pointsman\":{\"request_id\":\"r\"}}\n\n";
         assert_eq!(event, expected);
+    }
+}
+
+mod gemini {
+    use super::*;
+
+    #[test]
+    fn an_error_is_a_status_of_googles_and_its_first_detail_is_the_gateways() {
+        let view = ErrorView {
+            status: 429,
+            message: "too many",
+            kind: Some("RESOURCE_EXHAUSTED"),
+            param: None,
+            code: Some("rate_limit_exceeded"),
+            extra: None,
+        };
+        let facts = json!({"request_id": "r", "terminal": "exhausted", "retry_after_ms": 1500});
+        let body: Value = serde_json::from_slice(&gemini_error_body(&view, Some("r"), Some(&facts))).unwrap();
+        assert_eq!(
+            body,
+            json!({"error": {"code": 429, "message": "too many", "status": "RESOURCE_EXHAUSTED", "details": [
+                {"request_id": "r", "terminal": "exhausted", "retry_after_ms": 1500, "code": "rate_limit_exceeded"},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.500s"},
+            ]}})
+        );
+    }
+
+    #[test]
+    fn what_google_said_stays_googles() {
+        let details =
+            json!([{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": []}, "x"]);
+        let body =
+            json!({"error": {"code": 400, "message": "bad", "status": "OUT_OF_RANGE", "details": details}});
+        let error = UpstreamError::parse(body.to_string().as_bytes()).unwrap();
+        let said: Value =
+            serde_json::from_slice(&gemini_error_body(&ErrorView::from(&error), None, None)).unwrap();
+        assert_eq!((&said["error"]["code"], &said["error"]["status"]), (&json!(400), &json!("OUT_OF_RANGE")));
+        assert_eq!(said["error"]["details"][1], details[0]);
+        assert_eq!(said["error"]["details"].as_array().unwrap().len(), 2);
     }
 }
 

@@ -93,6 +93,17 @@ impl<'a> Members<'a> {
         serde_json::from_slice(body).map_err(|_| Unreadable::at("", "must be an object"))
     }
 
+    /// The same with each name in Google's JSON spelling: its parsers take `generation_config` for `generationConfig` too
+    /// (Protocol Buffers documentation, "ProtoJSON format").
+    pub(crate) fn camel(mut self) -> Self {
+        for (key, _) in &mut self.members {
+            if let Cow::Owned(spelt) = json::camel(key) {
+                *key = Cow::Owned(spelt);
+            }
+        }
+        self
+    }
+
     /// The place of the object.
     pub(crate) fn pointer(&self) -> &str {
         &self.pointer

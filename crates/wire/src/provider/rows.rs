@@ -167,6 +167,16 @@ pub(super) static PROVIDERS: &[Provider] = &[
         required_headers: &[("anthropic-version", "2023-06-01")],
         ..DEFAULT
     },
+    Provider {
+        name: "gemini",
+        url: UrlRule::Gemini { base: "https://generativelanguage.googleapis.com" },
+        auth: AuthScheme::ApiKeyHeader { name: "x-goog-api-key" },
+        stream_carries_everything: true,
+        table: tables::GEMINI,
+        dialects: &[Dialect::Gemini],
+        endpoints: NO_OTHERS,
+        ..DEFAULT
+    },
     // Its reference calls `max_tokens` deprecated, and takes both.
     Provider {
         stream_usage: true,

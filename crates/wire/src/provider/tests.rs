@@ -22,6 +22,7 @@ fn each_provider_has_one_row_under_its_name() {
         "deepseek",
         "mistral",
         "anthropic",
+        "gemini",
         "xai",
         "together",
         "fireworks",
@@ -99,7 +100,10 @@ fn a_key_goes_into_the_header_that_the_provider_reads() {
     assert_eq!((azure.header(), azure.prefix()), ("api-key", ""));
     let anthropic = provider("anthropic").unwrap().auth;
     assert_eq!((anthropic.header(), anthropic.prefix()), ("x-api-key", ""));
-    for other in providers().iter().filter(|provider| !["azure", "anthropic"].contains(&provider.name)) {
+    let google = provider("gemini").unwrap().auth;
+    assert_eq!((google.header(), google.prefix()), ("x-goog-api-key", ""));
+    let own = ["azure", "anthropic", "gemini"];
+    for other in providers().iter().filter(|provider| !own.contains(&provider.name)) {
         assert_eq!(other.auth, AuthScheme::Bearer, "{}", other.name);
         assert_eq!((other.auth.header(), other.auth.prefix()), ("authorization", "Bearer "));
     }
@@ -134,10 +138,40 @@ fn messages_go_where_anthropics_sdk_would_send_them() {
 }
 
 #[test]
-fn a_dialect_that_a_provider_does_not_speak_has_no_url() {
-    for (name, dialect) in
-        [("anthropic", Dialect::Chat), ("openai", Dialect::Messages), ("azure", Dialect::Messages)]
+fn a_gemini_call_has_its_model_in_its_path_wherever_the_base_ends() {
+    let url = |base: Option<&str>, model: &str| {
+        provider("gemini").unwrap().url(Dialect::Gemini, base, model, None).unwrap()
+    };
+    let public = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3-pro:generateContent";
+    assert_eq!(url(None, "gemini-3-pro"), public);
+    let host = "https://generativelanguage.googleapis.com";
+    for path in
+        ["", "/", "/v1beta", "/v1beta/", "/v1beta/models", "/v1beta/models/x:streamGenerateContent?alt=sse"]
     {
+        assert_eq!(url(Some(&format!("{host}{path}")), "models/gemini-3-pro"), public, "{path}");
+    }
+    let older = "http://h:1/p/v1/models/a%2Fb%3Ac:generateContent";
+    assert_eq!(url(Some("http://h:1/p/v1"), "a/b:c"), older);
+    let tuned = "http://h:1/v1beta/tunedModels/mine:generateContent";
+    assert_eq!(url(Some("http://h:1"), "tunedModels/mine"), tuned);
+}
+
+#[test]
+fn a_gemini_stream_is_asked_for_in_the_path() {
+    let path = |path: &str| Dialect::Gemini.stream_path(path.to_owned());
+    assert_eq!(path("/v1beta/models/m:generateContent"), "/v1beta/models/m:streamGenerateContent?alt=sse");
+    let chat = "/v1/chat/completions";
+    assert_eq!(Dialect::Chat.stream_path(chat.to_owned()), chat);
+}
+
+#[test]
+fn a_dialect_that_a_provider_does_not_speak_has_no_url() {
+    for (name, dialect) in [
+        ("anthropic", Dialect::Chat),
+        ("openai", Dialect::Messages),
+        ("azure", Dialect::Messages),
+        ("gemini", Dialect::Chat),
+    ] {
         let refused = provider(name).unwrap().url(dialect, Some("https://x.example"), "m", None);
         let dialect = dialect.name();
         assert_eq!(refused, Err(UrlError::Dialect { provider: provider(name).unwrap().name, dialect }));

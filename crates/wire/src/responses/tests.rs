@@ -135,6 +135,7 @@ fn a_plain_answer_is_told_from_what_is_none() {
 #[test]
 fn an_error_ends_a_stream_as_a_failed_response_that_goes_on_from_where_it_was() {
     let view = ErrorView {
+        status: 503,
         message: "gone",
         kind: Some("t"),
         param: None,

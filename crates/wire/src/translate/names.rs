@@ -25,6 +25,8 @@ struct Renamed {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     longest: usize,
+    /// A name must begin with a letter or `_`.
+    lettered: bool,
     /// The dialect has tools that take any text.
     custom: bool,
     renamed: Vec<Renamed>,
@@ -34,6 +36,11 @@ impl Names {
     /// For a dialect that takes names of at most so many bytes.
     pub(crate) fn within(longest: usize) -> Self {
         Self { longest, ..Self::default() }
+    }
+
+    /// The same for one whose names begin with a letter or `_`.
+    pub(crate) fn lettered(self) -> Self {
+        Self { lettered: true, ..self }
     }
 
     /// The destination has tools that take any text.
@@ -79,13 +86,17 @@ impl Names {
     }
 
     fn short<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if name.len() <= self.longest && name.bytes().all(is_plain) {
+        let begins = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+        let begun = !self.lettered || name.bytes().next().is_none_or(begins);
+        if begun && name.len() <= self.longest && name.bytes().all(is_plain) {
             return Cow::Borrowed(name);
         }
         let kept: String =
             name.chars().map(|c| if c.is_ascii() && is_plain(c as u8) { c } else { '_' }).collect();
-        let kept = kept.get(..kept.len().min(self.longest.saturating_sub(17))).unwrap_or_default();
-        Cow::Owned(format!("{kept}_{:016x}", fingerprint(name)))
+        let first = if begun { "" } else { "_" };
+        let room = self.longest.saturating_sub(17 + first.len());
+        let kept = kept.get(..kept.len().min(room)).unwrap_or_default();
+        Cow::Owned(format!("{first}{kept}_{:016x}", fingerprint(name)))
     }
 
     /// The name of a tool as the client calls it.

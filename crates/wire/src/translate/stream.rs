@@ -8,6 +8,7 @@ use super::unwrap::Unwrap;
 use super::{Back, seal};
 use crate::chat::{EventReader as ChatReader, EventWriter as ChatWriter};
 use crate::dialect::{Dialect, StreamFrame};
+use crate::gemini::{EventReader as GeminiReader, EventWriter as GeminiWriter};
 use crate::ir::{Event, Opening, Piece};
 use crate::messages::{EventReader as MessagesReader, EventWriter as MessagesWriter};
 use crate::responses::{EventReader as ResponsesReader, EventWriter as ResponsesWriter};
@@ -29,6 +30,7 @@ enum Reader {
     Chat(ChatReader),
     Messages(MessagesReader),
     Responses(ResponsesReader),
+    Gemini(GeminiReader),
 }
 
 #[derive(Debug)]
@@ -36,6 +38,7 @@ enum Writer {
     Chat(ChatWriter),
     Messages(MessagesWriter),
     Responses(ResponsesWriter),
+    Gemini(GeminiWriter),
 }
 
 /// Where a writer's events go.
@@ -84,11 +87,13 @@ impl StreamTranslator {
             Dialect::Chat => Reader::Chat(ChatReader::default()),
             Dialect::Messages => Reader::Messages(MessagesReader::default()),
             Dialect::Responses => Reader::Responses(ResponsesReader::default()),
+            Dialect::Gemini => Reader::Gemini(GeminiReader::default()),
         };
         let writer = match to {
             Dialect::Chat => Writer::Chat(ChatWriter::new(&back)),
             Dialect::Messages => Writer::Messages(MessagesWriter::default()),
             Dialect::Responses => Writer::Responses(ResponsesWriter::new(&back)),
+            Dialect::Gemini => Writer::Gemini(GeminiWriter::default()),
         };
         Self {
             reader,
@@ -117,11 +122,16 @@ impl StreamTranslator {
             Reader::Chat(reader) => reader.read(data, &mut self.events),
             Reader::Messages(reader) => reader.read(name, data, &mut self.events),
             Reader::Responses(reader) => reader.read(name, data, &mut self.events),
+            Reader::Gemini(reader) => reader.read(data, &mut self.events),
         }
         self.write(out);
         let early = if let Reader::Chat(reader) = &self.reader { reader.held() } else { 0 };
-        let waiting = if let Writer::Messages(writer) = &self.writer { writer.held() } else { 0 };
-        let kept = if let Writer::Responses(writer) = &self.writer { writer.kept() } else { 0 };
+        let (waiting, kept) = match &self.writer {
+            Writer::Chat(_) => (0, 0),
+            Writer::Messages(writer) => (writer.held(), 0),
+            Writer::Gemini(writer) => (writer.held(), 0),
+            Writer::Responses(writer) => (0, writer.kept()),
+        };
         if early + waiting > MAX_HELD || kept > MAX_KEPT { Err(TooMuchHeld) } else { Ok(()) }
     }
 
@@ -129,7 +139,7 @@ impl StreamTranslator {
     #[must_use]
     pub fn frame(&self) -> Option<StreamFrame> {
         match &self.writer {
-            Writer::Chat(_) | Writer::Messages(_) => None,
+            Writer::Chat(_) | Writer::Messages(_) | Writer::Gemini(_) => None,
             Writer::Responses(writer) => Some(writer.frame()),
         }
     }
@@ -140,6 +150,7 @@ impl StreamTranslator {
             Reader::Chat(reader) => reader.end(&mut self.events),
             Reader::Messages(reader) => reader.end(&mut self.events),
             Reader::Responses(reader) => reader.end(&mut self.events),
+            Reader::Gemini(reader) => reader.end(&mut self.events),
         }
         self.write(out);
     }
@@ -195,6 +206,7 @@ impl StreamTranslator {
             Writer::Chat(writer) => writer.write(&event, &mut sink),
             Writer::Messages(writer) => writer.write(event, &mut sink),
             Writer::Responses(writer) => writer.write(&event, &mut sink),
+            Writer::Gemini(writer) => writer.write(event, &mut sink),
         }
     }
 }

@@ -1,23 +1,7 @@
 //! Hosted providers with few words of their own.
 
-use crate::classify::FailureClass::{
-    ModelNotFound, Overloaded, Permission, QuotaExhausted, RateLimit, ServerError, Timeout, Unsupported,
-};
-use crate::classify::evidence::Evidence;
+use crate::classify::FailureClass::{ModelNotFound, Overloaded, QuotaExhausted, Unsupported};
 use crate::classify::row::{Row, codes, says, status};
-
-/// Google's OpenAI-compatible endpoints: `status` holds the canonical code of google.rpc.
-pub(in crate::classify) const GOOGLE: &[Row] = &[
-    codes(QuotaExhausted, "Google: a quota of zero", &["resource_exhausted"])
-        .and(Evidence::names_limit_of_zero),
-    codes(QuotaExhausted, "Google: a quota of a day", &["resource_exhausted"])
-        .phrases(&["perday", "per day", "per_day"]),
-    codes(RateLimit, "Google: a quota of a minute", &["resource_exhausted"]),
-    codes(ServerError, "Google: internal", &["internal"]),
-    codes(Timeout, "Google: deadline exceeded", &["deadline_exceeded"]),
-    codes(Unsupported, "Google: not implemented", &["unimplemented"]),
-    codes(Permission, "Google: not allowed here", &["failed_precondition"]),
-];
 
 /// DeepSeek (its documentation, "Error codes": 402 balance, 429 rate, 503 overloaded).
 pub(in crate::classify) const DEEPSEEK: &[Row] = &[
