@@ -14,8 +14,10 @@ use pointsman_core::plan::Planner;
 use pointsman_core::policy::Strategy;
 use pointsman_core::request::Request;
 use pointsman_core::time::Instant;
+use pointsman_wire::dialect::Dialect;
 use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::envelope::{Envelope, Limits};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -100,7 +102,8 @@ impl From<AdminError> for ExplainError {
 }
 
 impl App {
-    /// Explains a request; with the header `anthropic-version` it is one in the messages dialect. `endpoint` is the name
+    /// Explains a request; with the header `anthropic-version` it is one in the messages dialect, with an `input` and no
+    /// `messages` one of Responses. `endpoint` is the name
     /// of another one than a conversation's (`embeddings`). `route` is asked for instead of its `model`; `key` is the name of the
     /// gateway key that it would come with; `headers` count as on the data plane.
     ///
@@ -118,7 +121,7 @@ impl App {
         let snapshot = self.snapshot.load_full();
         let body = asked_for(request, route, &snapshot)?;
         let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-        let envelope = Envelope::read_for(endpoint, dialect_of("", headers), &body, &limits)
+        let envelope = Envelope::read_for(endpoint, dialect(endpoint, headers, &body), &body, &limits)
             .map_err(|e| intake::refusal(&e))?;
         let caller = caller(&snapshot, key)?;
         let providers = caller_keys(headers)?.into_keys().collect();
@@ -170,6 +173,23 @@ impl App {
 /// The name of a strategy in configuration and headers.
 pub(super) fn strategy_name(strategy: Strategy) -> &'static str {
     Strategy::NAMES.iter().find(|(_, s)| *s == strategy).map_or("priority", |(name, _)| name)
+}
+
+/// The dialect of a request that came by no path which says so.
+fn dialect(endpoint: Endpoint, headers: &HeaderMap, body: &[u8]) -> Dialect {
+    #[derive(Deserialize)]
+    struct Members {
+        input: Option<IgnoredAny>,
+        messages: Option<IgnoredAny>,
+    }
+    let said = dialect_of("", headers);
+    if endpoint != Endpoint::Generation || said != Dialect::Chat {
+        return said;
+    }
+    match serde_json::from_slice(body) {
+        Ok(Members { input: Some(_), messages: None }) => Dialect::Responses,
+        _ => said,
+    }
 }
 
 fn named(name: &str) -> Result<Endpoint, ExplainError> {

@@ -20,6 +20,14 @@ fn says(row: &Value, words: &str) {
     assert!(why.contains(words), "{why}");
 }
 
+/// No path says of which dialect it is.
+#[tokio::test]
+async fn a_request_of_responses_is_known_by_its_input() {
+    let world = world(&[("a", "gpt-4o")], "").await;
+    let explained = world.explain(&json!({ "model": "gpt-4o", "input": "x" })).await;
+    assert_eq!(explained["first"]["target"], "a", "{explained}");
+}
+
 #[tokio::test]
 async fn healthy_targets_are_in_and_the_first_would_be_the_primary() {
     let world = world(&[("a", "gpt-4o"), ("b", "gpt-4o")], "").await;
