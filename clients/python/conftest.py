@@ -8,18 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anthropic
 import openai
 import pytest
+from google import genai
+from google.genai import types
 
 from processes import HOST, KEY, Gateway, Settings, Sim
 from relay import Relay
 
 MODEL = "gpt-4o"
 CLAUDE = "claude-opus-5-5"
+GEMINI = "gemini-3-pro"
 
 
 @dataclass
@@ -29,6 +32,7 @@ class Line:
     primary: Sim
     standby: Sim
     relay: Relay
+    clients: list[genai.Client] = field(default_factory=list)
 
     @property
     def base_url(self) -> str:
@@ -55,6 +59,19 @@ class Line:
         """Anthropic's official SDK; only base URL, which has no version in it, and key are ours."""
         return anthropic.Anthropic(base_url=f"http://{HOST}:{self.relay.port}", api_key=key)
 
+    @property
+    def generations(self) -> int:
+        """Requests that the SDK made to generate content."""
+        return sum("enerateContent" in line for line in self.relay.requests)
+
+    def gemini(self, key: str = KEY) -> genai.Client:
+        """Google's official SDK; only base URL, which has no version in it, and key are ours."""
+        options = types.HttpOptions(base_url=f"http://{HOST}:{self.relay.port}")
+        client = genai.Client(api_key=key, vertexai=False, http_options=options)
+        # One that nobody holds closes its connections, even while its models are in use.
+        self.clients.append(client)
+        return client
+
     def async_anthropic(self) -> anthropic.AsyncAnthropic:
         return anthropic.AsyncAnthropic(base_url=f"http://{HOST}:{self.relay.port}", api_key=KEY)
 
@@ -63,7 +80,7 @@ class Line:
 def no_proxy_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's proxy settings and keys must not reach the SDK: all traffic is on loopback."""
     for name in list(os.environ):
-        if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") or name.startswith(("OPENAI_", "ANTHROPIC_")):
+        if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") or name.startswith(("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_")):
             monkeypatch.delenv(name)
 
 

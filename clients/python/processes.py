@@ -154,7 +154,7 @@ class Settings:
 
 class Gateway(Process):
     """`pointsman serve` in front of two simulated providers, `primary` asked before `standby`: as OpenAI-compatible targets
-    of one model, and as Anthropic targets of another."""
+    of one model, as Anthropic targets of another, and as Gemini targets of a third."""
 
     def __init__(self, primary: Sim, standby: Sim, settings: Settings, folder: Path) -> None:
         port = free_port()
@@ -174,9 +174,11 @@ targets:
   standby: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o, priority: 2{keys[1]} }}
   claude: {{ provider: anthropic, base_url: "http://{HOST}:{primary}", model: claude-opus-5-5, priority: 1, api_key: "{PRIMARY_KEY}" }}
   claude-standby: {{ provider: anthropic, base_url: "http://{HOST}:{standby}", model: claude-opus-5-5, priority: 2, api_key: "{STANDBY_KEY}" }}
+  gemini: {{ provider: gemini, base_url: "http://{HOST}:{primary}", model: gemini-3-pro, priority: 1, api_key: "{PRIMARY_KEY}" }}
+  gemini-standby: {{ provider: gemini, base_url: "http://{HOST}:{standby}", model: gemini-3-pro, priority: 2, api_key: "{STANDBY_KEY}" }}
   private: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o-private }}
 keys:
-  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o, claude-opus-5-5] }}
+  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o, claude-opus-5-5, gemini-3-pro] }}
 defaults:
   budget:
     deadline: {settings.deadline}
