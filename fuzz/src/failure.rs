@@ -66,6 +66,7 @@ fn said_to_client(error: &UpstreamError, status: u16) {
     for dialect in Dialect::ALL {
         let kind = dialect.error_kind(error.kind.as_deref(), status);
         let view = ErrorView {
+            status,
             message: &error.message,
             kind: kind.as_deref(),
             param: error.param.as_deref(),

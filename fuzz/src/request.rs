@@ -122,7 +122,8 @@ fn check_edits(
     let body = Bytes::copy_from_slice(body);
     let same = Edits::model(envelope.model());
     // What another provider sealed is left out of them, and so is a model that stands in the path.
-    let sealed = dialect != Dialect::Chat && body.windows(5).any(|bytes| bytes == b"\"pm1." || bytes == b"cG0xL");
+    let sealed =
+        dialect != Dialect::Chat && body.windows(5).any(|bytes| bytes == b"\"pm1." || bytes == b"cG0xL");
     if sealed {
         return;
     }

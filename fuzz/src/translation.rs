@@ -42,8 +42,8 @@ fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
             assert_eq!((says("model"), says("stream")), (None, None), "the path says both");
         } else {
             assert_eq!(
-            says("model"),
-            Some(format!("\"{model}\"").as_str()),
+                says("model"),
+                Some(format!("\"{model}\"").as_str()),
                 "the request cannot choose the model"
             );
             assert_eq!(says("stream"), Some(stream.to_string().as_str()), "nor whether it streams");
