@@ -64,6 +64,12 @@ pub(crate) fn block<'a>(
             pointer,
         }),
         "tool_result" => tool_result(&mut members, cache, pointer)?,
+        // A tool that a search of the client's has found. Elsewhere every tool is offered from the start: its name says it.
+        "tool_reference" => {
+            blocks.push(Block::Text { text: members.need_text("tool_name")?, cache });
+            blocks.push(Block::Opaque(opaque(pointer, raw, Weight::Hint)));
+            return Ok(());
+        }
         _ => {
             blocks.push(Block::Opaque(opaque(pointer, raw, Weight::Meaning)));
             return Ok(());
