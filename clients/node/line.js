@@ -13,6 +13,8 @@ import { Relay } from "./relay.js";
 
 export const MODEL = "gpt-4o";
 export const CLAUDE = "claude-opus-5-5";
+/** The model whose targets are spoken to in Responses. */
+export const GPT = "gpt-5.6";
 
 // The machine's settings and keys must not reach an SDK: all traffic is on loopback.
 for (const name of Object.keys(process.env)) {

@@ -145,7 +145,7 @@ const SETTINGS = {
 };
 
 /** `pointsman serve` in front of two simulated providers, `primary` asked before `standby`: as OpenAI-compatible targets
- * of one model, and as Anthropic targets of another. */
+ * of one model, as Anthropic targets of another, and as OpenAI's own, spoken to in Responses, of a third. */
 export class Gateway extends Process {
   static async start(primary, standby, settings, folder) {
     const file = path.join(folder, "pointsman.yaml");
@@ -164,7 +164,8 @@ function configuration(primary, standby, settings) {
   const hash = createHash("sha256").update(KEY).digest("hex");
   const target = (provider, port, model, key, priority) =>
     `{ provider: ${provider}, base_url: "http://${HOST}:${port}${provider === "anthropic" ? "" : "/v1"}", ` +
-    `model: ${model}, api_key: "${key}", priority: ${priority} }`;
+    `model: ${model}, api_key: "${key}", priority: ${priority}` +
+    `${provider === "openai" ? ", dialect: responses" : ""} }`;
   return `\
 server: { listen: "${HOST}:0", keepalive: ${settings.keepalive} }
 admin: { listen: "${HOST}:0" }
@@ -173,9 +174,11 @@ targets:
   standby: ${target("openai-compatible", standby, "gpt-4o", STANDBY_KEY, 2)}
   claude: ${target("anthropic", primary, "claude-opus-5-5", PRIMARY_KEY, 1)}
   claude-standby: ${target("anthropic", standby, "claude-opus-5-5", STANDBY_KEY, 2)}
+  responses: ${target("openai", primary, "gpt-5.6", PRIMARY_KEY, 1)}
+  responses-standby: ${target("openai", standby, "gpt-5.6", STANDBY_KEY, 2)}
   private: ${target("openai-compatible", standby, "gpt-4o-private", STANDBY_KEY, 1)}
 keys:
-  node-suite: { hash: "sha256:${hash}", models: [gpt-4o, claude-opus-5-5] }
+  node-suite: { hash: "sha256:${hash}", models: [gpt-4o, claude-opus-5-5, gpt-5.6] }
 defaults:
   budget:
     deadline: ${settings.deadline}

@@ -23,6 +23,8 @@ from relay import Relay
 MODEL = "gpt-4o"
 CLAUDE = "claude-opus-5-5"
 GEMINI = "gemini-3-pro"
+GPT = "gpt-5.6"
+"""The model whose targets are spoken to in Responses."""
 
 
 @dataclass
@@ -47,6 +49,11 @@ class Line:
     def messages(self) -> int:
         """Requests that the SDK made to create a message."""
         return sum("/messages" in line for line in self.relay.requests)
+
+    @property
+    def responses(self) -> int:
+        """Requests that the SDK made to create a response."""
+        return sum("/responses" in line for line in self.relay.requests)
 
     def client(self, key: str = KEY) -> openai.OpenAI:
         """The official SDK; only base URL and key are ours."""
@@ -80,7 +87,8 @@ class Line:
 def no_proxy_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's proxy settings and keys must not reach the SDK: all traffic is on loopback."""
     for name in list(os.environ):
-        if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") or name.startswith(("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_")):
+        theirs = ("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "LANGCHAIN_", "LANGSMITH_")
+        if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") or name.startswith(theirs):
             monkeypatch.delenv(name)
 
 

@@ -61,6 +61,11 @@ def tool_call(name: str, arguments: dict[str, Any]) -> Script:
     return {"answer": {"tool_calls": [{"name": name, "arguments": json.dumps(arguments)}]}}
 
 
+def tool_calls(*calls: tuple[str, dict[str, Any]]) -> Script:
+    """Several calls in one turn."""
+    return {"answer": {"tool_calls": [{"name": name, "arguments": json.dumps(arguments)} for name, arguments in calls]}}
+
+
 def slow_first_token(milliseconds: int, text: str) -> Script:
     """Headers and the role at once, the first word later."""
     return {"pace": {"first_token_ms": milliseconds}, "answer": {"text": text}}
