@@ -22,7 +22,7 @@ pub use usage::Usage;
 
 pub(crate) use reply::{decode as decode_answer, encode as encode_answer};
 pub(crate) use request::{
-    data_url, decode as decode_request, effort_of, encode as encode_request, joined, source,
+    data_url, decode as decode_request, effort_of, encode as encode_request, joined, may_be_strict, source,
 };
 
 /// A sign of life that every official SDK's parser takes: a comment.

@@ -2,6 +2,7 @@
 
 mod encode;
 mod parts;
+mod strict;
 
 use std::borrow::Cow;
 
@@ -16,6 +17,7 @@ use crate::json::{self, Members};
 
 pub(crate) use encode::{data_url, effort_of, encode, joined};
 pub(crate) use parts::source;
+pub(crate) use strict::may_be_strict;
 
 /// Fields that the gateway itself reads, or that mean nothing once the attempt says whether it streams.
 const NOT_CARRIED: [&str; 5] = ["model", "models", "stream", "stream_options", "provider"];

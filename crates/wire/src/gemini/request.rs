@@ -223,7 +223,7 @@ fn format<'a>(settings: &mut Members<'a>) -> Result<Option<Format<'a>>, Unreadab
         (None | Some("" | "text/plain"), None) => Ok(None),
         (Some("application/json"), None) => Ok(Some(Format::Json)),
         (None | Some("application/json"), Some(schema)) => {
-            Ok(Some(Format::Schema { name: None, description: None, schema, strict: Some(true) }))
+            Ok(Some(Format::Schema { name: None, description: None, schema, strict: None }))
         }
         _ => Err(Unreadable::at(place, "must be text/plain, or application/json where there is a schema")),
     }

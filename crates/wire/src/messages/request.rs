@@ -192,7 +192,7 @@ fn output_config<'a>(members: &mut Members<'a>, request: &mut Request<'a>) -> Re
             name: None,
             description: None,
             schema: Cow::Borrowed(schema),
-            strict: Some(true),
+            strict: None,
         });
     }
     request.opaque.extend(hints(config));

@@ -77,7 +77,8 @@ impl Walk {
             && schema.get("additionalProperties") != Some(&Value::Bool(false))
         {
             self.changed = true;
-            self.told |= schema.contains_key("additionalProperties");
+            // What may hold anything can hold only what is named: that is another schema.
+            self.told |= schema.contains_key("additionalProperties") || !schema.contains_key("properties");
             schema.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         for name in ["properties", "$defs", "definitions"] {

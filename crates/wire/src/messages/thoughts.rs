@@ -31,18 +31,43 @@ fn changes(body: &[u8]) -> Option<Vec<(Span, String)>> {
     let mut request = Members::of_body(body).ok()?;
     let messages = json::list(request.take("messages")?)?;
     let mut changes = Vec::new();
+    // Whether the model's last turn called tools and has lost its thoughts.
+    let mut bare = false;
     for message in messages {
         let Ok(mut message) = Members::of(message, "") else { continue };
-        let Some(content) = message.take("content") else { continue };
-        let Some(blocks) = json::list(content) else { continue };
-        let kept: Vec<&str> =
-            blocks.iter().filter(|block| !is_foreign_thought(block)).map(|block| block.get()).collect();
-        if kept.len() < blocks.len() {
-            let inside = if kept.is_empty() { NOTHING.to_owned() } else { kept.join(",") };
+        let speaks = message.take_text("role").ok().flatten().is_some_and(|role| role == "assistant");
+        let blocks = message.take("content").and_then(|content| Some((content, json::list(content)?)));
+        let Some((content, blocks)) = blocks else {
+            bare &= !speaks;
+            continue;
+        };
+        let kept: Vec<&RawValue> =
+            blocks.iter().filter(|block| !is_foreign_thought(block)).copied().collect();
+        let lost = kept.len() < blocks.len();
+        if speaks {
+            bare = lost
+                && kept.iter().any(|block| is(block, "tool_use"))
+                && !kept.iter().any(|block| is(block, "thinking"));
+        }
+        if lost {
+            let texts: Vec<&str> = kept.iter().map(|block| block.get()).collect();
+            let inside = if texts.is_empty() { NOTHING.to_owned() } else { texts.join(",") };
             changes.push((json::span_of(body, content)?, format!("[{inside}]")));
         }
     }
+    // Models that think by a budget want the thoughts of the calls whose results they get ("Extended thinking with tool
+    // use"): this round goes on without.
+    let thinking = request.take("thinking").filter(|thinking| bare && is(thinking, "enabled"));
+    if let Some(thinking) = thinking {
+        changes.push((json::span_of(body, thinking)?, "{\"type\":\"disabled\"}".to_owned()));
+        changes.sort_by_key(|(span, _)| span.start);
+    }
     Some(changes)
+}
+
+fn is(value: &RawValue, kind: &str) -> bool {
+    let Ok(mut value) = Members::of(value, "") else { return false };
+    value.take_text("type").ok().flatten().is_some_and(|word| word == kind)
 }
 
 fn is_foreign_thought(block: &RawValue) -> bool {
@@ -72,6 +97,23 @@ mod tests {
             sent,
             r#"{"messages":[{"role":"assistant","content":[{"type":"text","text":"(no text)"}]}]}"#
         );
+    }
+
+    #[test]
+    fn a_round_that_lost_its_thoughts_goes_on_without_thinking() {
+        let thought = r#"{"type":"thinking","thinking":"Hm.","signature":"pm1.chat.0."},"#;
+        let body = r#"{"messages":[{"role":"assistant","content":[THOUGHT{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[]}],"thinking":{"type":"enabled","budget_tokens":2000},"model":"m"}"#;
+        let expected = body
+            .replace("THOUGHT", "")
+            .replace(r#"{"type":"enabled","budget_tokens":2000}"#, r#"{"type":"disabled"}"#);
+        assert_eq!(without_foreign(Bytes::from(body.replace("THOUGHT", thought))), expected);
+        // A model that decides itself needs none of it, and thoughts of its own are enough.
+        let adaptive = body.replace("enabled", "adaptive");
+        let expected = adaptive.replace("THOUGHT", "");
+        assert_eq!(without_foreign(Bytes::from(adaptive.replace("THOUGHT", thought))), expected);
+        let own = r#"{"type":"thinking","thinking":"","signature":"EqQB"},"#;
+        let both = body.replace("THOUGHT", &format!("{thought}{own}"));
+        assert_eq!(without_foreign(Bytes::from(both)), body.replace("THOUGHT", own));
     }
 
     #[test]

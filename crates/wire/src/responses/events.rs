@@ -79,7 +79,8 @@ impl EventReader {
             "response.custom_tool_call_input.delta" => {
                 self.delta(&mut event, Kind::Call { custom: true }, events);
             }
-            "response.completed" | "response.incomplete" => self.terminal(&mut event, events),
+            "response.completed" => self.terminal(&mut event, false, events),
+            "response.incomplete" => self.terminal(&mut event, true, events),
             // What runs at the provider, the ends of parts, and what is not known yet.
             _ => {}
         }
@@ -102,10 +103,15 @@ impl EventReader {
 
     fn start(&mut self, event: &mut Members<'_>, events: &mut Vec<Event>) {
         let Ok(Some(mut response)) = event.take_object("response") else { return };
+        let mut text = |name| response.take(name).and_then(word).unwrap_or_default();
+        let (id, model) = (text("id"), text("model"));
+        self.begin(id, model, events);
+    }
+
+    /// Some servers begin with the first item, or send nothing but the end.
+    fn begin(&mut self, id: String, model: String, events: &mut Vec<Event>) {
         if !self.started {
             self.started = true;
-            let mut text = |name| response.take(name).and_then(word).unwrap_or_default();
-            let (id, model) = (text("id"), text("model"));
             events.push(Event::Start { id, model });
         }
     }
@@ -130,9 +136,10 @@ impl EventReader {
 
     /// Opens a block; the last one of the list is the one that speaks.
     fn open(&mut self, item: String, part: u64, kind: Kind, opening: Opening, events: &mut Vec<Event>) {
-        if self.blocks.len() >= MAX_BLOCKS || !self.started {
+        if self.blocks.len() >= MAX_BLOCKS {
             return;
         }
+        self.begin(String::new(), String::new(), events);
         // Parts of one item come one after the other.
         for before in self.blocks.iter_mut().filter(|open| open.item == item && !open.closed) {
             before.closed = true;
@@ -185,7 +192,12 @@ impl EventReader {
     /// An item is whole: what was not told piece by piece is told now.
     fn done(&mut self, event: &mut Members<'_>, events: &mut Vec<Event>) {
         let place = event.take("output_index").map(|raw| raw.get().to_owned());
-        let Some(raw) = event.take("item") else { return };
+        if let Some(raw) = event.take("item") {
+            self.item(raw, place, events);
+        }
+    }
+
+    fn item(&mut self, raw: &RawValue, place: Option<String>, events: &mut Vec<Event>) {
         let Ok(mut item) = Members::of(raw, "") else { return };
         let id = item.take("id").and_then(word).unwrap_or_default();
         let key = place.unwrap_or_else(|| id.clone());
@@ -259,11 +271,24 @@ impl EventReader {
         }
     }
 
-    fn terminal(&mut self, event: &mut Members<'_>, events: &mut Vec<Event>) {
+    fn terminal(&mut self, event: &mut Members<'_>, incomplete: bool, events: &mut Vec<Event>) {
         let Ok(Some(mut response)) = event.take_object("response") else { return self.end(events) };
         self.usage = response.take("usage").and_then(|usage| Usage::parse(usage.get())).or(self.usage);
+        let mut text = |name| response.take(name).and_then(word);
+        let (id, model, status) = (text("id"), text("model"), text("status"));
+        self.begin(id.unwrap_or_default(), model.unwrap_or_default(), events);
         if let Ok(Some(mut details)) = response.take_object("incomplete_details") {
             self.incomplete = details.take("reason").and_then(word);
+        }
+        if incomplete || status.as_deref() == Some("incomplete") {
+            // Why is not said: it was cut off all the same.
+            self.incomplete.get_or_insert_with(|| "max_output_tokens".to_owned());
+        }
+        if self.blocks.is_empty() {
+            let output = response.take("output").and_then(json::list).unwrap_or_default();
+            for (place, raw) in output.into_iter().enumerate() {
+                self.item(raw, Some(place.to_string()), events);
+            }
         }
         self.end(events);
     }

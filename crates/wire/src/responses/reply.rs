@@ -26,6 +26,9 @@ pub(crate) fn decode(body: &[u8]) -> Result<Answer<'_>, Unreadable> {
     }
     let incomplete = members.take_object("incomplete_details")?;
     let reason = incomplete.map(|mut details| details.take_text("reason")).transpose()?.flatten();
+    // Why is not always said: it was cut off all the same.
+    let cut = members.take_text("status")?.is_some_and(|status| status == "incomplete");
+    let reason = reason.or_else(|| cut.then_some(Cow::Borrowed("max_output_tokens")));
     Ok(Answer {
         id: members.take_text("id")?.unwrap_or_default(),
         model: members.take_text("model")?.unwrap_or_default(),
@@ -97,8 +100,8 @@ pub(crate) fn encode(answer: &Answer<'_>, back: &Back) -> serde_json::Result<Vec
     for block in &answer.blocks {
         output.extend(outgoing(block, &id, output.len()));
     }
-    // What the limit cut off is not complete.
-    if status == Status::Incomplete("max_output_tokens")
+    // What was cut off is not complete; a call that a filter broke off is none, and must not be made.
+    if matches!(status, Status::Incomplete(_))
         && let Some(last) = output.last_mut()
     {
         last.set_status("incomplete");

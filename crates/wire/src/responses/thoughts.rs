@@ -40,7 +40,10 @@ pub(crate) fn without_foreign(body: Bytes) -> Bytes {
 fn is_foreign_thought(item: &RawValue) -> bool {
     let Ok(mut item) = Members::of(item, "") else { return false };
     let thinks = item.take_text("type").ok().flatten().is_some_and(|kind| kind == "reasoning");
-    thinks && item.take_text("encrypted_content").ok().flatten().is_some_and(|seal| is_foreign(&seal))
+    let mut says = |name: &str, foreign: &dyn Fn(&str) -> bool| {
+        item.take_text(name).ok().flatten().is_some_and(|text| foreign(&text))
+    };
+    thinks && (says("encrypted_content", &is_foreign) || says("id", &|id| id.contains(MINTED)))
 }
 
 fn without_minted_id(item: &RawValue) -> Cow<'_, str> {
@@ -50,6 +53,12 @@ fn without_minted_id(item: &RawValue) -> Cow<'_, str> {
         Ok(Some(id)) if id.contains(MINTED) => {}
         _ => return kept(),
     }
+    // Nothing but an id: what it means the provider must say.
+    if members.take_text("type").is_ok_and(|kind| kind.is_some_and(|kind| kind == "item_reference")) {
+        return kept();
+    }
+    let Ok(mut members) = Members::of(item, "") else { return kept() };
+    members.take("id");
     let rest: Vec<String> = members
         .rest()
         .map(|(_, name, value)| format!("{}:{}", serde_json::Value::from(name), value.get()))

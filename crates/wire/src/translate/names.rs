@@ -1,6 +1,7 @@
 //! Names and ids that a dialect does not take as they are.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::unwrap::unwrap;
 use crate::ir::{Answer, Block, Opening, Tool, ToolKind};
@@ -11,7 +12,6 @@ const MAX_ID: usize = 64;
 /// A tool that is called otherwise in the answer than the client calls it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Renamed {
-    sent: String,
     name: String,
     namespace: Option<String>,
     /// The client's tool takes any text; it was sent as a function.
@@ -29,7 +29,8 @@ pub struct Names {
     lettered: bool,
     /// The dialect has tools that take any text.
     custom: bool,
-    renamed: Vec<Renamed>,
+    /// By the name that was sent.
+    renamed: BTreeMap<String, Renamed>,
 }
 
 impl Names {
@@ -55,13 +56,14 @@ impl Names {
             let sent = self.sent(&tool.name, tool.namespace.as_deref());
             let wrapped = self.wraps(matches!(tool.kind, ToolKind::Custom { .. }));
             let same = sent == tool.name && !wrapped;
-            if !same && self.renamed.iter().all(|known| known.sent != sent) {
-                self.renamed.push(Renamed {
-                    sent: sent.into_owned(),
+            if !same {
+                let renamed = Renamed {
                     name: tool.name.clone().into_owned(),
                     namespace: tool.namespace.clone().map(Cow::into_owned),
                     wrapped,
-                });
+                };
+                let sent = sent.into_owned();
+                self.renamed.entry(sent).or_insert(renamed);
             }
         }
     }
@@ -106,7 +108,7 @@ impl Names {
     }
 
     fn renamed(&self, sent: &str) -> Option<&Renamed> {
-        self.renamed.iter().find(|known| known.sent == sent)
+        self.renamed.get(sent)
     }
 
     /// Tells a call that begins in the client's terms; whether its arguments must be unwrapped.

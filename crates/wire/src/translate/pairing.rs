@@ -5,6 +5,7 @@
 //! blocks"; OpenAI: "must be followed by tool messages").
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::ir::{Block, Losses, Request, Role, Text, ToolResult, Turn, Untranslatable};
 
@@ -25,8 +26,8 @@ pub(super) fn mend(request: &mut Request<'_>) -> Result<Losses, Untranslatable> 
     let mut open = Open::default();
     for mut turn in std::mem::take(&mut request.turns) {
         if turn.role == Role::Assistant {
-            // What the model says after its calls were answered, or after somebody broke in, begins another round.
-            let broken_in = mended.last().is_some_and(|last| last.role != Role::Assistant);
+            // What the model says after its calls were answered, or after the user broke in, begins another round.
+            let broken_in = mended.last().is_some_and(|last| last.role == Role::User);
             if open.is_answered() || broken_in {
                 open.close(&mut mended, &mut losses);
             }
@@ -65,21 +66,25 @@ fn drop_last_thoughts(request: &mut Request<'_>, losses: &mut Losses) {
 struct Open<'a> {
     /// Id and place of each, in their order.
     calls: Vec<(Text<'a>, String)>,
+    /// Of each id, how many calls have no result yet. Some servers count their calls from 0 in each round, and some have no
+    /// ids at all.
+    waiting: BTreeMap<Text<'a>, usize>,
     /// The results that came, in their order.
-    results: Vec<(Text<'a>, Block<'a>)>,
+    results: Vec<Block<'a>>,
     /// Where the results go: right behind the last turn that calls.
     behind: usize,
 }
 
 impl<'a> Open<'a> {
     fn is_answered(&self) -> bool {
-        !self.results.is_empty()
+        !self.calls.is_empty() && self.calls.len() == self.results.len()
     }
 
     fn calls(&mut self, turn: &Turn<'a>) {
         for block in &turn.blocks {
             if let Block::ToolCall(call) = block {
                 self.calls.push((call.id.clone(), call.pointer.clone()));
+                *self.waiting.entry(call.id.clone()).or_default() += 1;
             }
         }
     }
@@ -93,45 +98,41 @@ impl<'a> Open<'a> {
     }
 
     fn take_results(&mut self, turn: &mut Turn<'a>) -> Result<(), Untranslatable> {
-        let mut wrong = None;
         let mut rest = Vec::with_capacity(turn.blocks.len());
-        for block in turn.blocks.drain(..) {
+        for block in std::mem::take(&mut turn.blocks) {
             let Block::ToolResult(result) = &block else {
                 rest.push(block);
                 continue;
             };
-            let (id, pointer) = (result.call.clone(), result.pointer.clone());
-            let calls = self.calls.iter().filter(|(call, _)| *call == id).count();
-            let results = self.results.iter().filter(|(call, _)| *call == id).count();
-            if calls == 0 {
-                wrong.get_or_insert_with(|| {
-                    Untranslatable::at(pointer, "it answers no call of the turn before it")
-                });
-            } else if results == calls {
-                wrong.get_or_insert_with(|| Untranslatable::at(pointer, "the call has a result already"));
-            } else {
-                self.results.push((id, block));
+            match self.waiting.get_mut(&result.call) {
+                None => {
+                    let note = "it answers no call of the turn before it";
+                    return Err(Untranslatable::at(result.pointer.clone(), note));
+                }
+                Some(0) => {
+                    return Err(Untranslatable::at(result.pointer.clone(), "the call has a result already"));
+                }
+                Some(waiting) => *waiting -= 1,
             }
+            self.results.push(block);
         }
         turn.blocks = rest;
-        wrong.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Writes the results of the round as they came, and behind them what stands for those that did not.
     fn close(&mut self, mended: &mut Vec<Turn<'a>>, losses: &mut Losses) {
         let Some((_, place)) = self.calls.first().cloned() else { return };
-        let mut blocks = Vec::with_capacity(self.calls.len());
-        for (id, block) in self.results.drain(..) {
-            if let Some(at) = self.calls.iter().position(|(call, _)| *call == id) {
-                self.calls.remove(at);
-            }
-            blocks.push(block);
-        }
-        for (call, pointer) in self.calls.drain(..) {
+        let mut blocks = std::mem::take(&mut self.results);
+        // Of several calls of one id, the first ones have the results.
+        for (call, pointer) in self.calls.drain(..).rev() {
+            let Some(waiting) = self.waiting.get_mut(&call).filter(|waiting| **waiting > 0) else { continue };
+            *waiting -= 1;
             losses.changed(pointer.clone(), "the call has no result; that it has none stands there instead");
             let content = vec![Block::Text { text: Cow::Borrowed(NO_RESULT), cache: None }];
             blocks.push(Block::ToolResult(ToolResult { call, content, failed: true, cache: None, pointer }));
         }
+        self.waiting.clear();
         let at = self.behind.min(mended.len());
         mended.insert(at, Turn { role: Role::User, blocks, pointer: place });
     }

@@ -8,6 +8,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::COMMON;
+use super::strict::may_be_strict;
 use crate::ir::{
     Block, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, Tool as Offered, ToolCall,
     ToolChoice, ToolKind, ToolResult, Turn, Untranslatable,
@@ -217,13 +218,14 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     }
     let allowed = writer.tools(request);
     let (choice, tools) = allowed?;
+    let offers = !tools.is_empty();
     let newer = to.max_tokens_name != Some(MaxTokensName::MaxTokens);
     let body = Body {
         model: to.model,
         messages: std::mem::take(&mut writer.messages),
         tools,
         tool_choice: choice,
-        parallel_tool_calls: request.parallel_tools.filter(|_| !request.tools.is_empty()),
+        parallel_tool_calls: request.parallel_tools.filter(|_| offers),
         max_tokens: request.max_output.filter(|_| !newer),
         max_completion_tokens: request.max_output.filter(|_| newer),
         temperature: request.temperature.as_ref(),
@@ -252,8 +254,7 @@ fn response_format<'r>(format: &'r Format<'_>) -> ResponseFormat<'r> {
                 name: name.as_deref().unwrap_or("answer"),
                 description: description.as_deref(),
                 schema,
-                // Whoever asks for a schema elsewhere is promised that the answer fits.
-                strict: strict.or(Some(true)),
+                strict: strict.or_else(|| may_be_strict(schema).then_some(true)),
             },
         },
     }
@@ -481,6 +482,9 @@ impl<'r> Writer<'r> {
         for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
             self.cache(tool.cache.is_some(), &tool.pointer);
             tools.push(self.tool(tool)?);
+        }
+        if among.is_some() && tools.is_empty() {
+            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
         }
         // Without tools the choice is refused.
         let choice = request.tool_choice.as_ref().filter(|_| !tools.is_empty()).map(|choice| match choice {

@@ -53,6 +53,9 @@ struct Body<'r> {
 struct Message<'r> {
     role: &'static str,
     content: Vec<OutBlock<'r>>,
+    /// How many results of tools it begins with.
+    #[serde(skip)]
+    results: usize,
 }
 
 #[derive(Serialize)]
@@ -140,8 +143,8 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     let body = Body {
         model: to.model,
         max_tokens,
+        top_p: writer.top_p(request, sampling),
         temperature: writer.temperature(request, sampling),
-        top_p: writer.sampling("/top_p", request.top_p.as_ref(), sampling),
         top_k: writer.sampling("/top_k", request.top_k.as_ref(), sampling),
         system: std::mem::take(&mut writer.system),
         messages: std::mem::take(&mut writer.messages),
@@ -223,13 +226,21 @@ impl<'r> Writer<'r> {
         if blocks.is_empty() {
             return;
         }
-        match self.messages.last_mut() {
-            Some(last) if last.role == role => last.content.extend(blocks),
-            _ => self.messages.push(Message { role, content: blocks }),
+        let same = self.messages.last().is_some_and(|last| last.role == role);
+        if !same {
+            self.messages.push(Message { role, content: Vec::new(), results: 0 });
         }
-        if let Some(last) = self.messages.last_mut() {
-            last.content.sort_by_key(|block| !matches!(block, OutBlock::ToolResult { .. }));
+        let Some(last) = self.messages.last_mut() else { return };
+        let is_result = |block: &OutBlock<'_>| matches!(block, OutBlock::ToolResult { .. });
+        if !blocks.iter().any(is_result) {
+            last.content.extend(blocks);
+            return;
         }
+        let (results, rest): (Vec<_>, Vec<_>) = blocks.into_iter().partition(is_result);
+        let at = last.results.min(last.content.len());
+        last.results += results.len();
+        last.content.splice(at..at, results);
+        last.content.extend(rest);
     }
 
     fn blocks(&mut self, turn: &'r Turn<'_>, out: &mut Vec<OutBlock<'r>>) -> Result<(), Untranslatable> {
@@ -380,6 +391,9 @@ impl<'r> Writer<'r> {
                 cache_control: tool.cache.map(Cache::from),
             });
         }
+        if among.is_some() && tools.is_empty() {
+            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
+        }
         let parallel = request.parallel_tools == Some(false);
         let (kind, name) = match request.tool_choice.as_ref() {
             _ if tools.is_empty() => return Ok((None, tools)),
@@ -412,6 +426,18 @@ impl<'r> Writer<'r> {
                 most
             }
         }
+    }
+
+    /// Newer models take one of the two (Anthropic API: "`temperature` and `top_p` cannot both be specified").
+    fn top_p<'n>(&mut self, request: &'n Request<'_>, sampling: bool) -> Option<&'n Number> {
+        let asked = request.top_p.as_ref()?;
+        if sampling && request.temperature.is_some() {
+            if asked.as_f64() != Some(1.0) {
+                self.losses.dropped("/top_p", "Messages takes it or a temperature");
+            }
+            return None;
+        }
+        self.sampling("/top_p", Some(asked), sampling)
     }
 
     fn temperature(&mut self, request: &Request<'_>, sampling: bool) -> Option<Number> {

@@ -19,6 +19,9 @@ use crate::dialect::StreamFrame;
 use crate::ir::{Event, Opening, Piece, Stop};
 use crate::translate::{Back, Sink};
 
+/// About what an item takes beside its text, in bytes.
+const BLOCK_COST: usize = 1024;
+
 /// What an open block has come to.
 #[derive(Debug)]
 enum Grown {
@@ -135,7 +138,14 @@ impl EventWriter {
                 let last = self.closing.pop();
                 self.tell_closed("completed", out);
                 self.closing.extend(last);
-                let cut = matches!(stop, Stop::Length | Stop::ContextFull);
+                let call = last.and_then(|index| self.open.get(&index));
+                let call = call.is_some_and(|open| matches!(open.grown, Grown::Call { .. }));
+                let cut = match stop {
+                    Stop::Length | Stop::ContextFull => true,
+                    // A call that a filter broke off is none, and must not be made.
+                    Stop::Refusal => call,
+                    _ => false,
+                };
                 self.tell_closed(if cut { "incomplete" } else { "completed" }, out);
                 self.stop = Some(stop.clone());
             }
@@ -169,6 +179,7 @@ impl EventWriter {
     fn open(&mut self, index: usize, opening: &Opening, out: &mut Sink<'_>) {
         let place = self.places;
         self.places += 1;
+        self.kept += BLOCK_COST;
         let (prefix, grown) = match opening {
             Opening::Reasoning => ("rs", Grown::Reasoning { text: String::new(), seal: None }),
             Opening::Refusal => ("msg", Grown::Refusal { text: String::new() }),

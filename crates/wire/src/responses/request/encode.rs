@@ -8,7 +8,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::COMMON;
-use crate::chat::{data_url, effort_of, joined};
+use crate::chat::{data_url, effort_of, joined, may_be_strict};
 use crate::dialect::Dialect;
 use crate::ir::{
     Block, CommonName, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, Text,
@@ -144,6 +144,9 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     writer.turns(&request.turns)?;
     let (tool_choice, tools) = writer.tools(request)?;
     let reasoning = writer.reasoning(request, to);
+    // OpenAI's models that reason refuse these unless they are told not to ("Using reasoning models").
+    let effort = request.reasoning.and_then(|asked| asked.effort);
+    let samples = !to.reasons || effort == Some(Effort::None);
     let verbosity = request.common(CommonName::Verbosity).map(|json| json.as_ref());
     let format = request.format.as_ref().map(format);
     let body = Body {
@@ -154,8 +157,8 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         tools,
         tool_choice,
         max_output_tokens: writer.max_output(request),
-        temperature: request.temperature.as_ref(),
-        top_p: request.top_p.as_ref(),
+        temperature: writer.sampling("/temperature", request.temperature.as_ref(), samples),
+        top_p: writer.sampling("/top_p", request.top_p.as_ref(), samples),
         text: (format.is_some() || verbosity.is_some()).then_some(OutText { format, verbosity }),
         include: to.reasons.then_some(["reasoning.encrypted_content"]),
         reasoning,
@@ -180,8 +183,7 @@ fn format<'r>(format: &'r Format<'_>) -> OutFormat<'r> {
             name: name.as_deref().unwrap_or("answer"),
             description: description.as_deref(),
             schema,
-            // Whoever asks for a schema elsewhere is promised that the answer fits.
-            strict: strict.or(Some(true)),
+            strict: strict.or_else(|| may_be_strict(schema).then_some(true)),
         },
     }
 }
@@ -399,6 +401,9 @@ impl<'r> Writer<'r> {
         for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
             tools.push(self.tool(tool)?);
         }
+        if among.is_some() && tools.is_empty() {
+            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
+        }
         let choice = request.tool_choice.as_ref().filter(|_| !tools.is_empty());
         let choice = choice.map(|choice| match choice {
             ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(word(*mode)),
@@ -441,6 +446,18 @@ impl<'r> Writer<'r> {
                 strict: tool.strict.unwrap_or(false),
             }),
         }
+    }
+
+    fn sampling<'n>(&mut self, place: &str, asked: Option<&'n Number>, takes: bool) -> Option<&'n Number> {
+        let asked = asked?;
+        if !takes {
+            // 1 is what it is anyway.
+            if asked.as_f64() != Some(1.0) {
+                self.losses.dropped(place, "a model that reasons takes no sampling parameters");
+            }
+            return None;
+        }
+        Some(asked)
     }
 
     fn max_output(&mut self, request: &Request<'_>) -> Option<u64> {

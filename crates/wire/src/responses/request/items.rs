@@ -14,10 +14,8 @@ use crate::json::{self, Members};
 use crate::responses::seal;
 
 /// Items of which the gateway's translation may leave out what only the provider did: what came of it stands in the messages.
-const DONE_BY_PROVIDER: [&str; 10] = [
+const DONE_BY_PROVIDER: [&str; 8] = [
     "code_interpreter_call",
-    "compaction_trigger",
-    "configuration_update",
     "file_search_call",
     "image_generation_call",
     "mcp_approval_request",
