@@ -22,7 +22,7 @@ pub(crate) struct Catalog {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the models of the built-in catalog [default]
+    /// List the models of the built-in catalog, as without a verb
     List(List),
     /// Turn LiteLLM's price file into the `models` of a configuration, on standard output
     Import(Import),
