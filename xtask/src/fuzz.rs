@@ -72,7 +72,7 @@ impl Options {
     }
 }
 
-/// Runs all targets or one, two at a time; `false` if a target has found something.
+/// Runs all targets or one, three at a time; `false` if a target has found something.
 ///
 /// # Errors
 /// The targets do not build or cannot be started.
@@ -113,8 +113,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool> {
 const MISSING: &str = "libFuzzer is C++ and no `c++` was found: install a compiler (Debian, Ubuntu: `apt-get install g++`; \
     Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`) or name one in CXX, and run the command again";
 
-/// Fuzzers that run beside each other.
-const AT_ONCE: usize = 2;
+/// Fuzzers that run beside each other: more than the cores of a small machine, since none keeps one busy all the time.
+const AT_ONCE: usize = 3;
 
 /// What makes the compiler count coverage for libFuzzer: LLVM's SanitizerCoverage without a sanitizer, as `cargo-fuzz` asks
 /// for it. All of it is stable. One codegen unit, or nothing is inlined across crates.
@@ -142,7 +142,7 @@ fn build(root: &Path, host: &str, target: Option<&str>) -> Command {
     command
 }
 
-/// Runs one target; `false` if it has found something. What it says goes to a log: two at once could not be read.
+/// Runs one target; `false` if it has found something. What it says goes to a log: several at once could not be read.
 fn fuzz(root: &Path, host: &str, target: &Target, seconds: u32) -> Result<bool> {
     let name = target.name;
     let learnt = format!("target/fuzz/corpus/{name}");
