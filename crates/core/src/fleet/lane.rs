@@ -5,7 +5,7 @@ use crate::kind::Capability;
 use crate::target::TargetIndex;
 use crate::time::Instant;
 
-/// A lane's place in the [`Fleet`].
+/// A lane's place in the [`Fleet`](super::Fleet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneIndex(pub(super) usize);
 
