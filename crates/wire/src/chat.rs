@@ -14,6 +14,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 pub use crate::dialect::{ChunkFacts, ChunkKind};
 pub(crate) use completion::check_texts;
+pub(crate) use completion::checked;
 pub use completion::{BadCompletion, CompletionFacts, check_completion};
 pub(crate) use events::{EventReader, EventWriter, call_id};
 pub use gather::{Gather, GatherError};

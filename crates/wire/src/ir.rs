@@ -131,6 +131,41 @@ impl Losses {
         request.opaque.iter().try_for_each(|opaque| self.leave_out(opaque))
     }
 
+    /// Leaves out a block that has no place where it stands: thoughts, and what only another dialect has.
+    ///
+    /// # Errors
+    /// [`Untranslatable`] for everything else, and if the request would mean something else without it.
+    pub(crate) fn leave_block(&mut self, block: &Block<'_>, place: &str) -> Result<(), Untranslatable> {
+        match block {
+            Block::Opaque(opaque) => self.leave_out(opaque),
+            Block::Reasoning { .. } => {
+                self.thoughts(place);
+                Ok(())
+            }
+            _ => Err(Untranslatable::at(place, "it has no place in this role's message")),
+        }
+    }
+
+    /// Notes thoughts that are left out.
+    pub(crate) fn thoughts(&mut self, place: &str) {
+        self.dropped(place, "what a model thought is of use to itself only");
+    }
+
+    /// Notes a mark for the cache that is left out, where there was one.
+    pub(crate) fn cache_mark(&mut self, mark: Option<CacheMark>, place: &str) {
+        if mark.is_some() {
+            self.dropped(format!("{place}/cache_control"), "prompts are cached here without marks");
+        }
+    }
+
+    /// Notes the grammar of a tool that takes any text, where it had one and is sent as a function.
+    pub(crate) fn grammar(&mut self, tool: &Tool<'_>) {
+        if let ToolKind::Custom { format: Some(_) } = tool.kind {
+            let place = format!("{}/format", tool.pointer);
+            self.dropped(place, "the tool is sent as a function, which has no grammar");
+        }
+    }
+
     /// Notes what was lost before.
     pub(crate) fn extend(&mut self, before: Self) {
         before.0.into_iter().for_each(|loss| self.note(loss));

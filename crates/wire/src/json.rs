@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use serde_json::value::RawValue;
+
 mod members;
 #[cfg(test)]
 mod tests;
@@ -344,4 +346,21 @@ pub(crate) fn camel(name: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(spelt)
+}
+
+/// The text of a value, unless it is empty or none.
+pub(crate) fn word(raw: &RawValue) -> Option<String> {
+    text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(Cow::into_owned)
+}
+
+/// The same where half a pair of surrogates is no reason to lose a text.
+pub(crate) fn lossy_word(raw: &RawValue) -> Option<String> {
+    lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(Cow::into_owned)
+}
+
+/// The bytes of a value that a reader would see, as they stand in the JSON without quotes; none where it says nothing.
+pub(crate) fn visible(value: Option<&RawValue>) -> u64 {
+    let Some(json) = value.map(RawValue::get).filter(|json| !is_falsy(json)) else { return 0 };
+    let quotes = if json.starts_with('"') { 2 } else { 0 };
+    (json.len() as u64).saturating_sub(quotes).max(1)
 }

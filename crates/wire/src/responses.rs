@@ -17,11 +17,9 @@ mod usage;
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::dialect::StreamFrame;
 use crate::error::ErrorView;
-use crate::json;
 use crate::sse::write_event;
 use object::{Items, Object, Status};
 
@@ -82,8 +80,4 @@ pub(crate) fn failed(
     let output = frame.output.as_deref().map_or(Items::Of(&[]), Items::Raw);
     send("response.failed", object(Status::Failed, Some(*view), output), pointsman);
     out.freeze()
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }

@@ -382,7 +382,7 @@ fn c051_a_schema_is_narrowed_for_messages() {
     let narrowed = &claude["output_config"]["format"]["schema"];
     assert_eq!(narrowed["properties"]["n"], json!({"type": "integer", "description": "(minimum: 1)"}));
     assert_eq!((&narrowed["additionalProperties"], &narrowed["required"]), (&json!(false), &Value::Null));
-    assert!(losses.iter().any(|place| place.ends_with("/schema")), "{losses:?}");
+    assert!(losses.contains(&"/response_format".to_owned()), "{losses:?}");
     // Toward OpenAI it goes as it is.
     assert_eq!(sent(&body, CHAT, RESPONSES, "gpt-5.6").0["text"]["format"]["schema"], schema);
 }
@@ -520,4 +520,61 @@ fn c105_cache_marks_keep_their_places() {
     );
     let bytes = || written(&body, CHAT, MESSAGES, "claude-opus-5-5").unwrap().body;
     assert_eq!(bytes(), bytes());
+}
+
+/// A call that is broken off before its arguments came gets none made up: a tool must not run with what nobody said.
+#[test]
+fn a_call_that_was_cut_off_has_no_arguments_made_up() {
+    let begun =
+        json!({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "wipe", "arguments": ""}}]});
+    for reason in ["length", "content_filter"] {
+        let events = [delta(begun.clone()), finish(reason)];
+        let told = streamed(&events, CHAT, RESPONSES, Back::default());
+        let item = &told.last().unwrap()["response"]["output"][0];
+        assert_eq!((&item["status"], &item["arguments"]), (&json!("incomplete"), &json!("")), "{reason}");
+    }
+    let cut = |reason: &str| {
+        let events = [
+            json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 1}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "wipe", "input": {}}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": reason}}),
+        ];
+        let told = streamed(&events, MESSAGES, CHAT, Back::default());
+        let arguments = |chunk: &Value| {
+            let call = &chunk["choices"][0]["delta"]["tool_calls"][0];
+            call["function"]["arguments"].as_str().map(str::to_owned)
+        };
+        told.iter().filter_map(arguments).collect::<String>()
+    };
+    assert_eq!(
+        (cut("max_tokens").as_str(), cut("refusal").as_str(), cut("tool_use").as_str()),
+        ("", "", "{}")
+    );
+}
+
+/// A plain tool, and one of a group that would have its name: each is called by its own.
+#[test]
+fn tools_that_would_be_called_alike_are_told_apart() {
+    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}, "strict": false});
+    let group = json!({"type": "namespace", "name": "files", "description": "", "tools": [function("read")]});
+    let body = json!({"model": "r", "input": "x", "tools": [group, function("files__read")]});
+    let written = written(&body, RESPONSES, CHAT, "m").unwrap();
+    let sent: Value = serde_json::from_slice(&written.body).unwrap();
+    let name = |place: usize| sent["tools"][place]["function"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(name(1), "files__read");
+    assert_ne!(name(0), name(1));
+    let back = Back { names: written.names, ..Back::default() };
+    for (called, original, namespace) in
+        [(name(0), "read", json!("files")), (name(1), "files__read", Value::Null)]
+    {
+        let call = json!({"id": "c", "type": "function", "function": {"name": called, "arguments": "{}"}});
+        let reply = json!({"id": "1", "model": "m", "choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+        let told = answer(reply.to_string().as_bytes(), CHAT, RESPONSES, &back).unwrap();
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        assert_eq!(
+            (&told["output"][0]["name"], &told["output"][0]["namespace"]),
+            (&json!(original), &namespace)
+        );
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::stream::steady::{Name, rewritten};
 use super::{Usage, is_failure};
 use crate::error::UpstreamError;
-use crate::json::{self, is_falsy};
+use crate::json::{self, is_falsy, word};
 
 /// What a good answer told.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,6 +142,15 @@ pub(crate) fn check_texts(body: &[u8]) -> Result<CompletionFacts, BadCompletion>
 type IsAnswer = fn(&Choice<'_>) -> bool;
 
 fn check(body: &[u8], is_answer: IsAnswer) -> Result<CompletionFacts, BadCompletion> {
+    checked(body, |body| Some(facts(&serde_json::from_slice(body).ok()?, body, is_answer)))
+}
+
+/// Checks an answer that must be a JSON object. `read` looks at it, and says `None` where it cannot be parsed; of two
+/// members of a name, over which a parser stumbles, the last one then holds.
+pub(crate) fn checked(
+    body: &[u8],
+    read: impl Fn(&[u8]) -> Option<Result<CompletionFacts, BadCompletion>>,
+) -> Result<CompletionFacts, BadCompletion> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
     match body.first() {
         None => return Err(BadCompletion::Empty),
@@ -151,13 +160,11 @@ fn check(body: &[u8], is_answer: IsAnswer) -> Result<CompletionFacts, BadComplet
             return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
         }
     }
-    match serde_json::from_slice(body) {
-        Ok(completion) => facts(&completion, body, is_answer),
-        Err(_) => {
-            let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
-            facts(&serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body, is_answer)
-        }
+    if let Some(facts) = read(body) {
+        return facts;
     }
+    let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
+    read(&body).unwrap_or(Err(BadCompletion::NotJson))
 }
 
 fn facts(
@@ -198,8 +205,4 @@ fn error_of(completion: &Completion<'_>, body: &[u8]) -> Option<UpstreamError> {
         return Some(UpstreamError::of_kind(&reason, "the provider broke off its answer"));
     }
     if choices.is_empty() { UpstreamError::parse(body) } else { None }
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }

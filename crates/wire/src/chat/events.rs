@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::Usage;
 use super::reply::stop;
 use crate::ir::{Event, Opening, Piece, Stop};
-use crate::json::{self, Members};
+use crate::json::{self, Members, lossy_word as word};
 use crate::translate::fingerprint;
 
 use complete::Arguments;
@@ -276,10 +276,6 @@ impl EventReader {
 fn first(mut choice: Members<'_>) -> Option<Members<'_>> {
     let index = choice.take("index").and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
     (index == 0).then_some(choice)
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }
 
 /// The texts of a content, and whether each is reasoning: a text, or a list of parts (Mistral's `thinking` parts hold a list

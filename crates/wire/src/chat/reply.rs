@@ -181,13 +181,15 @@ impl From<Usage> for OutUsage {
     }
 }
 
-fn outgoing<'a>(call: &'a ToolCall<'_>) -> Call<'a> {
+/// A call without arguments has an empty object of them, unless it was cut off before they came.
+fn outgoing<'a>(call: &'a ToolCall<'_>, cut: bool) -> Call<'a> {
     let (id, name) = (call.id.as_ref(), call.name.as_ref());
     if call.custom {
         let custom = Some(Custom { name, input: &call.arguments });
         return Call { id, kind: "custom", function: None, custom };
     }
-    let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
+    let none = call.arguments.trim().is_empty() && !cut;
+    let arguments = if none { "{}" } else { call.arguments.as_ref() };
     Call { id, kind: "function", function: Some(Function { name, arguments }), custom: None }
 }
 
@@ -206,7 +208,7 @@ pub(crate) fn encode(answer: &Answer<'_>, created_s: u64) -> serde_json::Result<
             Block::Reasoning { text, .. } if !text.is_empty() => thoughts.push(text.as_ref()),
             Block::Refusal(text) => refusal = Some(text.as_ref()),
             Block::ToolCall(call) => {
-                tool_calls.push(outgoing(call));
+                tool_calls.push(outgoing(call, answer.stop.breaks_off()));
             }
             _ => {}
         }

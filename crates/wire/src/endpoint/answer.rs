@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Endpoint;
-use crate::chat::{BadCompletion, CompletionFacts, Usage, check_texts};
+use crate::chat::{BadCompletion, CompletionFacts, Usage, check_texts, checked};
 use crate::error::UpstreamError;
 use crate::json::{self, is_falsy};
 
@@ -74,22 +74,7 @@ pub(super) fn check(endpoint: Endpoint, body: &[u8]) -> Result<CompletionFacts, 
     if endpoint == Endpoint::Completions {
         return check_texts(body);
     }
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-    match body.first() {
-        None => return Err(BadCompletion::Empty),
-        Some(b'<') => return Err(BadCompletion::Html),
-        Some(b'{') => {}
-        Some(_) => {
-            return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
-        }
-    }
-    match serde_json::from_slice(body) {
-        Ok(answer) => facts(endpoint, &answer, body),
-        Err(_) => {
-            let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
-            facts(endpoint, &serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body)
-        }
-    }
+    checked(body, |body| Some(facts(endpoint, &serde_json::from_slice(body).ok()?, body)))
 }
 
 fn facts(endpoint: Endpoint, answer: &Answer<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {

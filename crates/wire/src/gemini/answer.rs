@@ -2,9 +2,8 @@
 
 use super::stream::{Chunk, parse};
 use super::usage::Counts;
-use crate::chat::{BadCompletion, CompletionFacts};
+use crate::chat::{BadCompletion, CompletionFacts, checked};
 use crate::error::UpstreamError;
-use crate::json;
 
 /// Checks the body of a plain answer with a success status.
 ///
@@ -13,20 +12,7 @@ use crate::json;
 /// # Errors
 /// [`BadCompletion`] if it is no answer.
 pub fn check_generated(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-    match body.first() {
-        None => return Err(BadCompletion::Empty),
-        Some(b'<') => return Err(BadCompletion::Html),
-        Some(b'{') => {}
-        Some(_) => {
-            return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
-        }
-    }
-    if let Some(answer) = parse(body) {
-        return facts(&answer, body);
-    }
-    let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
-    facts(&parse(&body).ok_or(BadCompletion::NotJson)?, &body)
+    checked(body, |body| Some(facts(&parse(body)?, body)))
 }
 
 fn facts(answer: &Chunk<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {

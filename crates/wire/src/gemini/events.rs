@@ -8,7 +8,7 @@ use super::finish::stop;
 use super::usage::Counts;
 use crate::chat::call_id;
 use crate::ir::{Event, Opening, Piece, Stop};
-use crate::json::{self, Members};
+use crate::json::{self, Members, lossy_word as word};
 
 pub(crate) use write::EventWriter;
 
@@ -179,8 +179,4 @@ impl EventReader {
 fn first(mut candidate: Members<'_>) -> Option<Members<'_>> {
     let index = candidate.take("index").and_then(|raw| raw.get().parse::<u64>().ok()).unwrap_or(0);
     (index == 0).then_some(candidate)
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }

@@ -11,7 +11,7 @@ use super::usage::Counts;
 use crate::chat::Usage;
 use crate::dialect::{ChunkFacts, ChunkKind};
 use crate::error::UpstreamError;
-use crate::json::{self, Scanner, is_falsy};
+use crate::json::{self, Scanner, is_falsy, word};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -262,10 +262,6 @@ impl StreamDecoder {
 /// A chunk's data; a list would pass for a struct, so the brace is asked for.
 pub(super) fn parse(data: &[u8]) -> Option<Chunk<'_>> {
     data.starts_with(b"{").then(|| serde_json::from_slice(data).ok()).flatten()
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }
 
 fn unreadable() -> UpstreamError {

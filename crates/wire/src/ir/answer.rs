@@ -22,6 +22,16 @@ pub enum Stop {
     ToolCalls,
 }
 
+impl Stop {
+    /// Whether the model was broken off: what it said last may be half of it.
+    pub(crate) fn breaks_off(&self) -> bool {
+        match self {
+            Self::ContextFull | Self::Length | Self::Refusal => true,
+            Self::End | Self::Paused | Self::Sequence(_) | Self::ToolCalls => false,
+        }
+    }
+}
+
 /// A whole answer.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {

@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-use super::{Json, Opaque, Text};
+use super::{Json, Opaque, Text, Untranslatable};
 use crate::dialect::Dialect;
 
 /// A request for one answer. What it is sent to and whether it streams is decided for each attempt, and not here.
@@ -44,6 +44,21 @@ impl<'a> Request<'a> {
     /// The value of a parameter that several dialects have, as the client wrote it.
     pub(crate) fn common(&self, name: CommonName) -> Option<&Json<'a>> {
         self.common.iter().find(|common| common.name == name).map(|common| &common.json)
+    }
+
+    /// The tools that are offered: all, or those that a list of allowed ones leaves.
+    ///
+    /// # Errors
+    /// [`Untranslatable`] if it leaves none.
+    pub(crate) fn offered(&self) -> Result<Vec<&Tool<'a>>, Untranslatable> {
+        let Some(ToolChoice::Among { names, .. }) = &self.tool_choice else {
+            return Ok(self.tools.iter().collect());
+        };
+        let offered: Vec<_> = self.tools.iter().filter(|tool| names.contains(&tool.name)).collect();
+        if offered.is_empty() {
+            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
+        }
+        Ok(offered)
     }
 }
 
@@ -295,6 +310,17 @@ pub enum Mode {
     Never,
     /// One at least.
     Required,
+}
+
+impl Mode {
+    /// Its name in OpenAI's dialects.
+    pub(crate) const fn openai(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Never => "none",
+            Self::Required => "required",
+        }
+    }
 }
 
 /// Which tools may or must be called.

@@ -162,6 +162,11 @@ impl<'a> Members<'a> {
         self.take(name).map(|raw| Self::of(raw, pointer)).transpose()
     }
 
+    /// All members in their order, those that are `null` too.
+    pub(crate) fn into_all(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
+        self.members
+    }
+
     /// What nobody took, with its place. What is `null` says nothing.
     pub(crate) fn rest(self) -> impl Iterator<Item = (String, String, &'a RawValue)> {
         let pointer = self.pointer;

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::usage::Counts;
-use crate::chat::{BadCompletion, CompletionFacts};
+use crate::chat::{BadCompletion, CompletionFacts, checked};
 use crate::error::UpstreamError;
-use crate::json::{self, is_falsy};
+use crate::json::{is_falsy, word};
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -31,22 +31,7 @@ struct Message<'a> {
 /// # Errors
 /// [`BadCompletion`] if it is no answer.
 pub fn check_message(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-    match body.first() {
-        None => return Err(BadCompletion::Empty),
-        Some(b'<') => return Err(BadCompletion::Html),
-        Some(b'{') => {}
-        Some(_) => {
-            return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
-        }
-    }
-    match serde_json::from_slice(body) {
-        Ok(message) => facts(&message, body),
-        Err(_) => {
-            let body = json::without_duplicates(body).ok_or(BadCompletion::NotJson)?;
-            facts(&serde_json::from_slice(&body).map_err(|_| BadCompletion::NotJson)?, &body)
-        }
-    }
+    checked(body, |body| Some(facts(&serde_json::from_slice(body).ok()?, body)))
 }
 
 fn facts(message: &Message<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
@@ -71,8 +56,4 @@ fn error_of(message: &Message<'_>, body: &[u8]) -> Option<UpstreamError> {
     let named = message.error.is_some_and(|error| !is_falsy(error.get()));
     let typed = message.kind.and_then(word).is_some_and(|kind| kind == "error");
     if named || typed || message.content.is_none() { UpstreamError::parse(body) } else { None }
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }

@@ -8,7 +8,7 @@ use super::reply::stop;
 use super::usage::Counts;
 use crate::chat::call_id;
 use crate::ir::{Event, Opening, Piece, Stop};
-use crate::json::{self, Members};
+use crate::json::{Members, lossy_word as word};
 
 pub(crate) use write::EventWriter;
 
@@ -171,8 +171,4 @@ fn index(event: &mut Members<'_>) -> u64 {
 
 fn some(text: String, piece: fn(String) -> Piece) -> Option<Piece> {
     (!text.is_empty()).then(|| piece(text))
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }

@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::ir::Json;
+use crate::json::{self, Members};
 
 /// Keywords that are refused.
 const REFUSED: [&str; 17] = [
@@ -38,19 +39,28 @@ const FORMATS: [&str; 9] =
 /// A schema is as deep as a request may be; more than this is looked at by nobody.
 const MAX_DEPTH: usize = 64;
 
-/// The schema as it may be sent, and whether something of it is now only told. The very bytes where nothing had to change.
-pub(super) fn narrowed<'s>(schema: &'s Json<'_>) -> (Cow<'s, RawValue>, bool) {
-    let unchanged = || (Cow::Borrowed(schema.as_ref()), false);
-    let Ok(mut value) = serde_json::from_str::<Value>(schema.get()) else { return unchanged() };
+/// A schema as it may be sent.
+#[derive(Debug)]
+pub(super) struct Narrowed<'s> {
+    /// The very bytes where nothing had to change; else members in their order, since a model answers in it.
+    pub(super) schema: Cow<'s, RawValue>,
+    /// Something of it is now only told in words.
+    pub(super) told: bool,
+}
+
+/// Narrows a schema.
+///
+/// # Errors
+/// Why it cannot be kept to, in words: a model that kept to what is left would give another answer.
+pub(super) fn narrowed<'s>(schema: &'s Json<'_>) -> Result<Narrowed<'s>, &'static str> {
     let mut walk = Walk::default();
-    walk.schema(&mut value, 0);
-    if !walk.changed {
-        return unchanged();
-    }
-    match RawValue::from_string(value.to_string()) {
-        Ok(raw) => (Cow::Owned(raw), walk.told),
-        Err(_) => unchanged(),
-    }
+    let mut out = String::with_capacity(schema.get().len());
+    walk.schema(schema, 0, &mut out)?;
+    let schema = match walk.changed.then(|| RawValue::from_string(out)) {
+        Some(Ok(narrowed)) => Cow::Owned(narrowed),
+        _ => Cow::Borrowed(schema.as_ref()),
+    };
+    Ok(Narrowed { schema, told: walk.told })
 }
 
 #[derive(Default)]
@@ -62,63 +72,137 @@ struct Walk {
 }
 
 impl Walk {
-    fn schema(&mut self, schema: &mut Value, depth: usize) {
-        let Value::Object(schema) = schema else { return };
-        if depth > MAX_DEPTH {
-            return;
+    fn schema(&mut self, raw: &RawValue, depth: usize, out: &mut String) -> Result<(), &'static str> {
+        let Some(all) = Members::of(raw, "").ok().filter(|_| depth <= MAX_DEPTH).map(Members::into_all)
+        else {
+            // `true`, `false`, or none at all.
+            out.push_str(raw.get());
+            return Ok(());
+        };
+        let value = |name: &str| all.iter().find(|(key, _)| key == name).map(|(_, value)| value.get());
+        if value("oneOf").is_some() && value("anyOf").is_some() {
+            return Err("Messages does not take `oneOf` beside `anyOf` in a schema");
         }
-        self.tell(schema);
-        if let Some(one) = schema.remove("oneOf") {
-            self.changed = true;
-            schema.entry("anyOf").or_insert(one);
-        }
-        let is_object = schema.get("type").is_some_and(|kind| kind == "object");
-        if (is_object || schema.contains_key("properties"))
-            && schema.get("additionalProperties") != Some(&Value::Bool(false))
-        {
-            self.changed = true;
-            // What may hold anything can hold only what is named: that is another schema.
-            self.told |= schema.contains_key("additionalProperties") || !schema.contains_key("properties");
-            schema.insert("additionalProperties".to_owned(), Value::Bool(false));
-        }
-        for name in ["properties", "$defs", "definitions"] {
-            // Below these stand names of the client's, and schemas behind them.
-            if let Some(Value::Object(named)) = schema.get_mut(name) {
-                named.values_mut().for_each(|inner| self.schema(inner, depth + 1));
+        let mut object = Object::begin(out);
+        let mut words = Vec::new();
+        for (name, value) in &all {
+            match name.as_ref() {
+                refused if REFUSED.contains(&refused) => words.push(format!("{name}: {}", value.get())),
+                "format" if !is_kept(value) => words.push(format!("{name}: {}", value.get())),
+                // Written last, since words may have to be added.
+                "additionalProperties" | "description" => {}
+                "oneOf" => {
+                    self.changed = true;
+                    self.list(value, depth, object.member("anyOf"))?;
+                }
+                "anyOf" | "allOf" | "prefixItems" => self.list(value, depth, object.member(name))?,
+                "items" => self.schema(value, depth + 1, object.member(name))?,
+                // Below these stand names of the client's, and schemas behind them.
+                "properties" | "$defs" | "definitions" => self.named(value, depth, object.member(name))?,
+                _ => object.member(name).push_str(value.get()),
             }
         }
-        for name in ["anyOf", "allOf", "prefixItems"] {
-            if let Some(Value::Array(list)) = schema.get_mut(name) {
-                list.iter_mut().for_each(|inner| self.schema(inner, depth + 1));
-            }
-        }
-        if let Some(items) = schema.get_mut("items") {
-            self.schema(items, depth + 1);
-        }
+        self.describe(value("description"), &words, &mut object);
+        self.close(value("type"), value("properties"), value("additionalProperties"), &mut object)?;
+        object.end();
+        Ok(())
     }
 
-    /// Moves what is refused into the description.
-    fn tell(&mut self, schema: &mut Map<String, Value>) {
-        let mut words = Vec::new();
-        for name in REFUSED {
-            if let Some(value) = schema.remove(name) {
-                words.push(format!("{name}: {value}"));
+    fn list(&mut self, raw: &RawValue, depth: usize, out: &mut String) -> Result<(), &'static str> {
+        let Some(items) = json::list(raw) else {
+            out.push_str(raw.get());
+            return Ok(());
+        };
+        out.push('[');
+        for (place, item) in items.into_iter().enumerate() {
+            if place > 0 {
+                out.push(',');
             }
+            self.schema(item, depth + 1, out)?;
         }
-        let odd = |format: &Value| format.as_str().is_some_and(|format| !FORMATS.contains(&format));
-        if schema.get("format").is_some_and(odd)
-            && let Some(format) = schema.remove("format")
-        {
-            words.push(format!("format: {format}"));
+        out.push(']');
+        Ok(())
+    }
+
+    fn named(&mut self, raw: &RawValue, depth: usize, out: &mut String) -> Result<(), &'static str> {
+        let Ok(members) = Members::of(raw, "") else {
+            out.push_str(raw.get());
+            return Ok(());
+        };
+        let mut object = Object::begin(out);
+        for (name, schema) in members.into_all() {
+            self.schema(schema, depth + 1, object.member(&name))?;
         }
+        object.end();
+        Ok(())
+    }
+
+    /// The description, with what is no longer kept to.
+    fn describe(&mut self, before: Option<&str>, words: &[String], object: &mut Object<'_>) {
         if words.is_empty() {
+            if let Some(before) = before {
+                object.member("description").push_str(before);
+            }
             return;
         }
         (self.changed, self.told) = (true, true);
-        let before = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let before = before.and_then(|json| json::text(json.as_bytes())).unwrap_or_default();
         let space = if before.is_empty() { "" } else { " " };
-        let text = format!("{before}{space}({})", words.join(", "));
-        schema.insert("description".to_owned(), Value::String(text));
+        let text = Value::from(format!("{before}{space}({})", words.join(", ")));
+        object.member("description").push_str(&text.to_string());
+    }
+
+    /// Closes an object.
+    fn close(
+        &mut self,
+        kind: Option<&str>,
+        properties: Option<&str>,
+        more: Option<&str>,
+        object: &mut Object<'_>,
+    ) -> Result<(), &'static str> {
+        match more {
+            Some("false") => object.member("additionalProperties").push_str("false"),
+            None if kind != Some("\"object\"") && properties.is_none() => {}
+            None | Some("true") if properties.is_some() => {
+                self.changed = true;
+                self.told |= more.is_some();
+                object.member("additionalProperties").push_str("false");
+            }
+            _ => return Err("Messages keeps to objects only whose members all have names"),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a format of texts is kept to.
+fn is_kept(format: &RawValue) -> bool {
+    json::text(format.get().as_bytes()).is_none_or(|format| FORMATS.contains(&format.as_ref()))
+}
+
+/// An object that is being written.
+struct Object<'o> {
+    out: &'o mut String,
+    first: bool,
+}
+
+impl<'o> Object<'o> {
+    fn begin(out: &'o mut String) -> Self {
+        out.push('{');
+        Self { out, first: true }
+    }
+
+    /// Begins a member; its value is written to what this gives.
+    fn member(&mut self, name: &str) -> &mut String {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(',');
+        }
+        self.out.push_str(&Value::from(name).to_string());
+        self.out.push(':');
+        self.out
+    }
+
+    fn end(self) {
+        self.out.push('}');
     }
 }
 
@@ -128,10 +212,14 @@ mod tests {
 
     use super::*;
 
+    fn raw(json: &str) -> Json<'static> {
+        Cow::Owned(RawValue::from_string(json.to_owned()).unwrap())
+    }
+
     fn sent(schema: &Value) -> (Value, bool) {
-        let raw: Json<'_> = Cow::Owned(RawValue::from_string(schema.to_string()).unwrap());
-        let (sent, told) = narrowed(&raw);
-        (serde_json::from_str(sent.get()).unwrap(), told)
+        let raw = raw(&schema.to_string());
+        let narrowed = narrowed(&raw).unwrap();
+        (serde_json::from_str(narrowed.schema.get()).unwrap(), narrowed.told)
     }
 
     /// C051, toward Messages.
@@ -148,7 +236,7 @@ mod tests {
             sent,
             json!({"type": "object", "required": ["n"], "additionalProperties": false, "properties": {
                 "n": {"type": "integer", "description": "How many. (minimum: 1)"},
-                "s": {"type": "string", "description": "(maxLength: 5, format: \"uri\")"},
+                "s": {"type": "string", "description": "(format: \"uri\", maxLength: 5)"},
                 "minimum": {"anyOf": [
                     {"type": "object", "properties": {}, "additionalProperties": false}, {"type": "null"},
                 ]},
@@ -161,8 +249,30 @@ mod tests {
         let (closed, told) = sent(&json!({"type": "object", "properties": {}}));
         assert_eq!((closed["additionalProperties"].clone(), told), (json!(false), false));
         let good = "{ \"type\":\"object\",\"properties\":{ \"a\":{\"type\":\"string\"}} ,\"additionalProperties\":false}";
-        let raw: Json<'_> = Cow::Owned(RawValue::from_string(good.to_owned()).unwrap());
-        assert_eq!(narrowed(&raw).0.get(), good);
+        assert_eq!(narrowed(&raw(good)).unwrap().schema.get(), good);
         assert_eq!(sent(&closed), (closed.clone(), false), "once is enough");
+    }
+
+    /// A model answers in the order of the properties: to reason first and answer then is what was asked.
+    #[test]
+    fn members_keep_their_order_and_numbers_their_spelling() {
+        let schema = r#"{"type":"object","properties":{"reasoning":{"type":"string","maxLength":9},"answer":{"const":12345678901234567890.0}}}"#;
+        let expected = r#"{"type":"object","properties":{"reasoning":{"type":"string","description":"(maxLength: 9)"},"answer":{"const":12345678901234567890.0}},"additionalProperties":false}"#;
+        assert_eq!(narrowed(&raw(schema)).unwrap().schema.get(), expected);
+    }
+
+    #[test]
+    fn what_would_become_another_schema_is_refused() {
+        for schema in [
+            json!({"type": "object"}),
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            json!({"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}}),
+            json!({"oneOf": [{"type": "null"}], "anyOf": [{"type": "string"}]}),
+            json!({"type": "array", "items": {"type": "object", "additionalProperties": true}}),
+        ] {
+            assert!(narrowed(&raw(&schema.to_string())).is_err(), "{schema}");
+        }
+        let open = json!({"type": "object", "properties": {}, "additionalProperties": true});
+        assert!(sent(&open).1, "that nothing more may stand in it is told");
     }
 }

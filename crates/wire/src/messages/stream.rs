@@ -13,7 +13,7 @@ use super::usage::Counts;
 use crate::chat::Usage;
 use crate::dialect::{ChunkFacts, ChunkKind};
 use crate::error::UpstreamError;
-use crate::json::{self, is_falsy};
+use crate::json::{self, is_falsy, visible, word};
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -301,17 +301,6 @@ fn parse(data: &[u8]) -> Option<Event<'_>> {
 
 fn index(event: &Event<'_>) -> u64 {
     event.index.and_then(|index| index.get().parse().ok()).unwrap_or(0)
-}
-
-/// The bytes of a value that a reader would see, as they stand in the JSON without quotes.
-fn visible(value: Option<&RawValue>) -> u64 {
-    let Some(json) = value.map(RawValue::get).filter(|json| !is_falsy(json)) else { return 0 };
-    let quotes = if json.starts_with('"') { 2 } else { 0 };
-    (json.len() as u64).saturating_sub(quotes).max(1)
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }
 
 /// An error that an event reports: by its name, its type, or an `error` in it. llama.cpp sends the error object

@@ -3,10 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::word;
-use crate::chat::{BadCompletion, CompletionFacts, Usage};
+use crate::chat::{BadCompletion, CompletionFacts, Usage, checked};
 use crate::error::UpstreamError;
-use crate::json::is_falsy;
+use crate::json::{is_falsy, word};
 
 #[derive(Deserialize)]
 struct Response<'a> {
@@ -30,16 +29,10 @@ struct Response<'a> {
 /// # Errors
 /// [`BadCompletion`] if it is no answer.
 pub fn check_response(body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-    match body.first() {
-        None => return Err(BadCompletion::Empty),
-        Some(b'<') => return Err(BadCompletion::Html),
-        Some(b'{') => {}
-        Some(_) => {
-            return Err(UpstreamError::parse(body).map_or(BadCompletion::NotJson, BadCompletion::ErrorObject));
-        }
-    }
-    let response: Response<'_> = serde_json::from_slice(body).map_err(|_| BadCompletion::NotJson)?;
+    checked(body, |body| Some(facts(&serde_json::from_slice(body).ok()?, body)))
+}
+
+fn facts(response: &Response<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {
     let status = response.status.and_then(word);
     let error = response.error.filter(|error| !is_falsy(error.get()));
     if error.is_some() || matches!(status.as_deref(), Some("failed" | "cancelled")) {

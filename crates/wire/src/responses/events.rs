@@ -2,15 +2,13 @@
 
 mod write;
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use super::reply::{decode, stop};
 use super::seal;
 use crate::chat::Usage;
 use crate::ir::{Block, Event, Opening, Piece};
-use crate::json::{self, Members};
+use crate::json::{self, Members, lossy_word as word};
 
 pub(crate) use write::EventWriter;
 
@@ -316,8 +314,4 @@ fn key(event: &mut Members<'_>) -> String {
 fn part(event: &mut Members<'_>) -> u64 {
     let place = event.take("content_index").or_else(|| event.take("summary_index"));
     place.and_then(|raw| raw.get().parse().ok()).unwrap_or(0)
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::lossy_text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(Cow::into_owned)
 }

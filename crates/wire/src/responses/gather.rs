@@ -53,6 +53,10 @@ impl Gather {
             return Err(GatherError::TooLarge { limit: self.limit });
         }
         match check_response(response.as_bytes()) {
+            // Some servers stream an answer and leave it out of their last event: half of it is none.
+            Ok(facts) if !facts.has_output && self.tap.output_chars() > 0 => {
+                return Err(GatherError::Malformed);
+            }
             Ok(_) => self.response = Some(Bytes::copy_from_slice(response.as_bytes())),
             Err(BadCompletion::ErrorObject(error)) => return Err(GatherError::Upstream(error)),
             Err(_) => return Err(GatherError::Malformed),

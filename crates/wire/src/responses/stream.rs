@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::chat::Usage;
 use crate::dialect::{ChunkFacts, ChunkKind, StreamFrame};
 use crate::error::UpstreamError;
-use crate::json::{self, is_falsy};
+use crate::json::{self, is_falsy, visible, word};
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -83,12 +83,18 @@ impl StreamDecoder {
         if data == b"[DONE]" {
             return ChunkFacts::of(ChunkKind::Preamble);
         }
-        let parsed = data.starts_with(b"{").then(|| serde_json::from_slice::<Event<'_>>(data).ok()).flatten();
-        match parsed {
-            Some(event) => self.take(&event, name, data),
-            None if name == Some(b"error") => ChunkFacts::of(ChunkKind::Error(unreadable())),
-            None => self.bad_event(name),
+        if let Some(event) = parse(data) {
+            return self.take(&event, name, data);
         }
+        if let Some(data) = json::without_duplicates(data)
+            && let Some(event) = parse(&data)
+        {
+            return self.take(&event, name, &data);
+        }
+        if name == Some(b"error") {
+            return ChunkFacts::of(ChunkKind::Error(unreadable()));
+        }
+        self.bad_event(name)
     }
 
     /// The response is complete, or ended before the model was done.
@@ -241,6 +247,11 @@ impl StreamDecoder {
     }
 }
 
+/// An event's data; a list would pass for a struct, so the brace is asked for.
+fn parse(data: &[u8]) -> Option<Event<'_>> {
+    data.starts_with(b"{").then(|| serde_json::from_slice(data).ok()).flatten()
+}
+
 /// Deltas of which it is known that an empty one says nothing.
 fn is_known(kind: &str) -> bool {
     [
@@ -259,22 +270,11 @@ fn runs_at_provider(kind: &str) -> bool {
     name.split_once('.').is_some_and(|(item, _)| item.ends_with("_call") || item == "mcp_list_tools")
 }
 
-/// The bytes of a value that a reader would see, as they stand in the JSON without quotes.
-fn visible(value: Option<&RawValue>) -> u64 {
-    let Some(json) = value.map(RawValue::get).filter(|json| !is_falsy(json)) else { return 0 };
-    let quotes = if json.starts_with('"') { 2 } else { 0 };
-    (json.len() as u64).saturating_sub(quotes).max(1)
-}
-
 fn number(raw: Option<&RawValue>) -> Option<u64> {
     let text = raw?.get();
     text.parse()
         .ok()
         .or_else(|| text.parse::<f64>().ok().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64))
-}
-
-fn word(raw: &RawValue) -> Option<String> {
-    json::text(raw.get().as_bytes()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
 }
 
 /// An error that an event reports: a response that failed or was cancelled, an `error` event (flat, as it is documented, or

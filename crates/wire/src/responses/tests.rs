@@ -83,6 +83,14 @@ fn a_failure_is_told_in_each_form_that_servers_have() {
     assert!(matches!(told(&mut StreamDecoder::new(), silent), ChunkKind::Error(_)));
 }
 
+/// As with its siblings, the last of two members of a name holds.
+#[test]
+fn a_member_that_comes_twice_is_no_reason_to_break_off() {
+    let data = br#"{"type":"response.output_text.delta","delta":"x","delta":"y"}"#;
+    assert_eq!(StreamDecoder::new().event(None, data).kind, ChunkKind::Output);
+    assert!(check_response(br#"{"output":[],"output":[{"type":"message"}]}"#).unwrap().has_output);
+}
+
 #[test]
 fn only_a_delta_of_plain_text_may_be_lost() {
     let mut tap = StreamDecoder::new();

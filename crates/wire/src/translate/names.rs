@@ -1,7 +1,7 @@
 //! Names and ids that a dialect does not take as they are.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::unwrap::unwrap;
 use crate::ir::{Answer, Block, Opening, Tool, ToolKind};
@@ -20,7 +20,7 @@ struct Renamed {
 
 /// What was renamed in one request, so that the answer can be given its names back.
 ///
-/// Both ways are functions of the name alone: the same name gets the same substitute in each attempt and each turn, and
+/// Both ways are functions of the request's names alone: the same name gets the same substitute in each attempt and each turn, and
 /// providers that cache prompts see the same bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
@@ -29,6 +29,8 @@ pub struct Names {
     lettered: bool,
     /// The dialect has tools that take any text.
     custom: bool,
+    /// Names that several of the client's tools would have, once those of groups are in them.
+    alike: BTreeSet<String>,
     /// By the name that was sent.
     renamed: BTreeMap<String, Renamed>,
 }
@@ -52,6 +54,13 @@ impl Names {
 
     /// Notes the tools that are sent, so that the answer's calls can be told in the client's terms.
     pub(crate) fn learn(&mut self, tools: &[Tool<'_>]) {
+        let mut seen = BTreeSet::new();
+        for tool in tools {
+            let flat = flat(&tool.name, tool.namespace.as_deref());
+            if !seen.insert(flat.clone()) {
+                self.alike.insert(flat.into_owned());
+            }
+        }
         for tool in tools {
             let sent = self.sent(&tool.name, tool.namespace.as_deref());
             let wrapped = self.wraps(matches!(tool.kind, ToolKind::Custom { .. }));
@@ -75,10 +84,12 @@ impl Names {
 
     /// The name of a tool as it is sent. A dialect without groups of tools has theirs in the name.
     pub(crate) fn sent<'n>(&self, name: &'n str, namespace: Option<&str>) -> Cow<'n, str> {
-        match namespace {
-            Some(namespace) => Cow::Owned(self.short(&format!("{namespace}__{name}")).into_owned()),
-            None => self.short(name),
+        let Some(namespace) = namespace else { return self.short(name) };
+        let flat = flat(name, Some(namespace));
+        if self.alike.contains(flat.as_ref()) {
+            return Cow::Owned(self.marked(&flat, &format!("{namespace}\u{0}{name}")));
         }
+        Cow::Owned(self.short(&flat).into_owned())
     }
 
     /// The name of a tool as it is sent, for one that is chosen by it.
@@ -88,17 +99,25 @@ impl Names {
     }
 
     fn short<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        let begins = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
-        let begun = !self.lettered || name.bytes().next().is_none_or(begins);
-        if begun && name.len() <= self.longest && name.bytes().all(is_plain) {
+        if self.is_begun(name) && name.len() <= self.longest && name.bytes().all(is_plain) {
             return Cow::Borrowed(name);
         }
+        Cow::Owned(self.marked(name, name))
+    }
+
+    fn is_begun(&self, name: &str) -> bool {
+        let begins = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+        !self.lettered || name.bytes().next().is_none_or(begins)
+    }
+
+    /// What may stand in a name, with the fingerprint of what it stands for.
+    fn marked(&self, name: &str, of: &str) -> String {
         let kept: String =
             name.chars().map(|c| if c.is_ascii() && is_plain(c as u8) { c } else { '_' }).collect();
-        let first = if begun { "" } else { "_" };
+        let first = if self.is_begun(name) { "" } else { "_" };
         let room = self.longest.saturating_sub(17 + first.len());
         let kept = kept.get(..kept.len().min(room)).unwrap_or_default();
-        Cow::Owned(format!("{first}{kept}_{:016x}", fingerprint(name)))
+        format!("{first}{kept}_{:016x}", fingerprint(of))
     }
 
     /// The name of a tool as the client calls it.
@@ -152,6 +171,11 @@ impl Names {
             }
         }
     }
+}
+
+/// The name of a tool with that of its group in it.
+fn flat<'n>(name: &'n str, namespace: Option<&str>) -> Cow<'n, str> {
+    namespace.map_or(Cow::Borrowed(name), |namespace| Cow::Owned(format!("{namespace}__{name}")))
 }
 
 fn is_plain(byte: u8) -> bool {

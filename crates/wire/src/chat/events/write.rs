@@ -19,6 +19,8 @@ pub(crate) struct EventWriter {
     model: String,
     /// The blocks that call a tool.
     calls: BTreeMap<usize, Begun>,
+    /// The block that was closed last: the reason for the stop may say that it was cut off, and then nothing is made up.
+    silent: Option<usize>,
     /// The open block of refusal.
     refusal: Option<usize>,
     usage: Option<Usage>,
@@ -103,6 +105,7 @@ impl EventWriter {
             id: String::new(),
             model: String::new(),
             calls: BTreeMap::new(),
+            silent: None,
             refusal: None,
             usage: None,
         }
@@ -110,6 +113,10 @@ impl EventWriter {
 
     /// Appends what this event says.
     pub(crate) fn write(&mut self, event: &Event, out: &mut Sink<'_>) {
+        let silent = self.silent.take();
+        if let Some(index) = silent.filter(|_| !matches!(event, Event::Stop(stop) if stop.breaks_off())) {
+            self.argue(index, out);
+        }
         match event {
             Event::Start { id, model } => {
                 self.id.clone_from(id);
@@ -124,7 +131,7 @@ impl EventWriter {
             Event::Open { index, opening: Opening::Refusal } => self.refusal = Some(*index),
             Event::Open { .. } => {}
             Event::Delta { index, piece } => self.piece(*index, piece, out),
-            Event::Close { index } => self.close(*index, out),
+            Event::Close { index } => self.silent = Some(*index),
             Event::Stop(stop) => self.chunk(Delta::default(), Some(reason(stop)), out),
             Event::Usage(usage) => self.usage = Some(*usage),
             Event::End => self.end(out),
@@ -152,7 +159,7 @@ impl EventWriter {
     }
 
     /// A call without arguments has an empty object of them: clients parse what they got.
-    fn close(&mut self, index: usize, out: &mut Sink<'_>) {
+    fn argue(&mut self, index: usize, out: &mut Sink<'_>) {
         if let Some(begun) = self.calls.get(&index).copied().filter(|call| !call.argued && !call.custom) {
             self.call(begun, None, "{}", out);
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::COMMON;
 use super::strict::may_be_strict;
 use crate::ir::{
-    Block, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, Tool as Offered, ToolCall,
+    Block, Effort, Format, Losses, Media, MediaKind, Request, Role, Source, Tool as Offered, ToolCall,
     ToolChoice, ToolKind, ToolResult, Turn, Untranslatable,
 };
 use crate::passthrough::MaxTokensName;
@@ -289,10 +289,10 @@ impl<'r> Writer<'r> {
         for block in &turn.blocks {
             match block {
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     texts.push(text.as_ref());
                 }
-                other => self.leave(other, &turn.pointer)?,
+                other => self.losses.leave_block(other, &turn.pointer)?,
             }
         }
         if !texts.is_empty() {
@@ -313,7 +313,7 @@ impl<'r> Writer<'r> {
         for block in &turn.blocks {
             match block {
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     self.parts.push(Part::Text { text: Cow::Borrowed(text) });
                 }
                 Block::Media(media) => {
@@ -321,7 +321,7 @@ impl<'r> Writer<'r> {
                     self.parts.push(part);
                 }
                 Block::ToolResult(_) => {}
-                other => self.leave(other, &turn.pointer)?,
+                other => self.losses.leave_block(other, &turn.pointer)?,
             }
         }
         Ok(())
@@ -336,7 +336,7 @@ impl<'r> Writer<'r> {
 
     /// A message of a tool holds text only: its images follow with the user's next words.
     fn result(&mut self, result: &'r ToolResult<'_>) -> Result<(), Untranslatable> {
-        self.cache(result.cache.is_some(), &result.pointer);
+        self.losses.cache_mark(result.cache, &result.pointer);
         let mut texts = Vec::new();
         for block in &result.content {
             match block {
@@ -350,7 +350,7 @@ impl<'r> Writer<'r> {
                     let part = self.media(media)?;
                     self.parts.push(part);
                 }
-                other => self.leave(other, &result.pointer)?,
+                other => self.losses.leave_block(other, &result.pointer)?,
             }
         }
         let mut text = joined(&texts);
@@ -374,12 +374,12 @@ impl<'r> Writer<'r> {
         for block in &turn.blocks {
             match block {
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     texts.push(text.as_ref());
                 }
                 Block::Refusal(text) => texts.push(text.as_ref()),
                 Block::ToolCall(call) => tool_calls.push(self.call(call)),
-                other => self.leave(other, &turn.pointer)?,
+                other => self.losses.leave_block(other, &turn.pointer)?,
             }
         }
         if texts.is_empty() && tool_calls.is_empty() {
@@ -403,7 +403,7 @@ impl<'r> Writer<'r> {
     }
 
     fn call(&mut self, call: &'r ToolCall<'_>) -> Call<'r> {
-        self.cache(call.cache.is_some(), &call.pointer);
+        self.losses.cache_mark(call.cache, &call.pointer);
         let (id, name) = (self.names.id(&call.id), self.names.sent(&call.name, call.namespace.as_deref()));
         if call.custom && !self.names.wraps(true) {
             let custom = Some(CalledCustom { name, input: &call.arguments });
@@ -417,26 +417,8 @@ impl<'r> Writer<'r> {
         Call { id, kind: "function", function: Some(Called { name, arguments }), custom: None }
     }
 
-    /// What has no place in a message here.
-    fn leave(&mut self, block: &Block<'_>, place: &str) -> Result<(), Untranslatable> {
-        match block {
-            Block::Opaque(opaque) => self.losses.leave_out(opaque),
-            Block::Reasoning { .. } => {
-                self.losses.dropped(place, "what a model thought is of use to itself only");
-                Ok(())
-            }
-            _ => Err(Untranslatable::at(place, "it has no place in this role's message")),
-        }
-    }
-
-    fn cache(&mut self, marked: bool, place: &str) {
-        if marked {
-            self.losses.dropped(format!("{place}/cache_control"), "prompts are cached here without marks");
-        }
-    }
-
     fn media(&mut self, media: &'r Media<'_>) -> Result<Part<'r>, Untranslatable> {
-        self.cache(media.cache.is_some(), &media.pointer);
+        self.losses.cache_mark(media.cache, &media.pointer);
         let refuse = |note| Err(Untranslatable::at(media.pointer.clone(), note));
         match (media.kind, &media.source) {
             (_, Source::File(_)) => refuse("a stored file is known to the account only that holds it"),
@@ -474,21 +456,14 @@ impl<'r> Writer<'r> {
         &mut self,
         request: &'r Request<'_>,
     ) -> Result<(Option<Choice<'r>>, Vec<Tool<'r>>), Untranslatable> {
-        let among = match &request.tool_choice {
-            Some(ToolChoice::Among { names, .. }) => Some(names),
-            _ => None,
-        };
         let mut tools = Vec::new();
-        for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
-            self.cache(tool.cache.is_some(), &tool.pointer);
+        for tool in request.offered()? {
+            self.losses.cache_mark(tool.cache, &tool.pointer);
             tools.push(self.tool(tool)?);
-        }
-        if among.is_some() && tools.is_empty() {
-            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
         }
         // Without tools the choice is refused.
         let choice = request.tool_choice.as_ref().filter(|_| !tools.is_empty()).map(|choice| match choice {
-            ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(word(*mode)),
+            ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(mode.openai()),
             ToolChoice::Named(chosen) => {
                 let name = Name { name: self.names.chosen(chosen, &request.tools) };
                 let custom = request
@@ -513,13 +488,8 @@ impl<'r> Writer<'r> {
                 let custom = Custom { name, description, format: format.as_deref() };
                 Ok(Tool { kind: "custom", function: None, custom: Some(custom) })
             }
-            ToolKind::Custom { format } => {
-                if format.is_some() {
-                    self.losses.dropped(
-                        format!("{}/format", tool.pointer),
-                        "the tool is sent as a function, which has no grammar",
-                    );
-                }
+            ToolKind::Custom { .. } => {
+                self.losses.grammar(tool);
                 let parameters = Some(wrapped_schema()?);
                 let function = Function { name, description, parameters, strict: None };
                 Ok(Tool { kind: "function", function: Some(function), custom: None })
@@ -560,14 +530,6 @@ pub(crate) fn effort_of(budget: u64) -> Effort {
         1_025..=4_096 => Effort::Medium,
         4_097..=16_384 => Effort::High,
         _ => Effort::XHigh,
-    }
-}
-
-fn word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Auto => "auto",
-        Mode::Never => "none",
-        Mode::Required => "required",
     }
 }
 

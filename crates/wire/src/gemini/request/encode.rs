@@ -83,7 +83,7 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     writer.losses.leave_out_of(request, &COMMON.map(|(_, name)| name))?;
     writer.names.learn(&request.tools);
     writer.turns(&request.turns)?;
-    let (tool_config, tools) = writer.tools(request);
+    let (tool_config, tools) = writer.tools(request)?;
     let generation_config = settings::write(request, to, writer.family, &mut writer.losses)?;
     let system = std::mem::take(&mut writer.system);
     let body = Body {
@@ -186,7 +186,7 @@ impl<'r> Writer<'r> {
                 // Empty texts are refused.
                 Block::Text { text, .. } | Block::Refusal(text) if text.trim().is_empty() => {}
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     parts.push((LAST, OutPart::text(text.as_ref())));
                 }
                 Block::Refusal(text) => parts.push((LAST, OutPart::text(text.as_ref()))),
@@ -213,7 +213,7 @@ impl<'r> Writer<'r> {
             let mut part = match block {
                 Block::Text { text, .. } | Block::Refusal(text) if text.trim().is_empty() => continue,
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     OutPart::text(text.as_ref())
                 }
                 Block::Refusal(text) => OutPart::text(text.as_ref()),
@@ -230,9 +230,7 @@ impl<'r> Writer<'r> {
                                 ..OutPart::thought(text.as_ref())
                             },
                         )),
-                        None => self
-                            .losses
-                            .dropped(turn.pointer.clone(), "what a model thought is of use to itself only"),
+                        None => self.losses.thoughts(&turn.pointer),
                     }
                     continue;
                 }
@@ -258,7 +256,7 @@ impl<'r> Writer<'r> {
     }
 
     fn call(&mut self, call: &'r ToolCall<'_>) -> OutPart<'r> {
-        self.cache(call.cache.is_some(), &call.pointer);
+        self.losses.cache_mark(call.cache, &call.pointer);
         let name = self.names.sent(&call.name, call.namespace.as_deref());
         let name = Cow::<'r, str>::Owned(name.into_owned());
         self.calls.push((&call.id, name.clone()));
@@ -275,7 +273,7 @@ impl<'r> Writer<'r> {
 
     /// A result names its function, and so its call must be known.
     fn result(&mut self, result: &'r ToolResult<'_>) -> Result<(usize, OutPart<'r>), Untranslatable> {
-        self.cache(result.cache.is_some(), &result.pointer);
+        self.losses.cache_mark(result.cache, &result.pointer);
         // The last one of an id: a client may count its calls anew in each turn.
         let place = self.calls.iter().rposition(|(id, _)| *id == result.call);
         let called = place.and_then(|place| Some((place, self.calls.get(place)?.1.clone())));
@@ -287,7 +285,7 @@ impl<'r> Writer<'r> {
         for block in &result.content {
             match block {
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &result.pointer);
+                    self.losses.cache_mark(*cache, &result.pointer);
                     texts.push(text);
                 }
                 Block::Media(media) => parts.push(self.media(media)?),
@@ -308,14 +306,8 @@ impl<'r> Writer<'r> {
         Ok((place, OutPart { function_response: Some(result), ..OutPart::default() }))
     }
 
-    fn cache(&mut self, marked: bool, place: &str) {
-        if marked {
-            self.losses.dropped(format!("{place}/cache_control"), "prompts are cached here without marks");
-        }
-    }
-
     fn media(&mut self, media: &'r Media<'_>) -> Result<OutPart<'r>, Untranslatable> {
-        self.cache(media.cache.is_some(), &media.pointer);
+        self.losses.cache_mark(media.cache, &media.pointer);
         let refuse = |note| Err(Untranslatable::at(media.pointer.clone(), note));
         match &media.source {
             Source::Data { media_type, base64 } => {
@@ -337,25 +329,20 @@ impl<'r> Writer<'r> {
     }
 
     /// The tools, and which of them are to be called.
-    fn tools(&mut self, request: &'r Request<'_>) -> (Option<ToolConfig<'r>>, Vec<Function<'r>>) {
-        // Names can be allowed only where one must be called; else the list itself is narrowed.
-        let among = match &request.tool_choice {
-            Some(ToolChoice::Among { names, mode }) if *mode != Mode::Required => Some(names),
-            _ => None,
-        };
+    fn tools(&mut self, request: &'r Request<'_>) -> Result<Offer<'r>, Untranslatable> {
+        // Names can be allowed where one must be called; else the list itself is narrowed.
+        let mut offered = request.offered()?;
+        if matches!(&request.tool_choice, Some(ToolChoice::Among { mode: Mode::Required, .. })) {
+            offered = request.tools.iter().collect();
+        }
         let mut tools = Vec::new();
-        for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
-            self.cache(tool.cache.is_some(), &tool.pointer);
+        for tool in offered {
+            self.losses.cache_mark(tool.cache, &tool.pointer);
             if tool.strict == Some(true) {
                 self.losses
                     .dropped(format!("{}/strict", tool.pointer), "schemas are kept to in another way here");
             }
-            if let ToolKind::Custom { format: Some(_) } = tool.kind {
-                self.losses.dropped(
-                    format!("{}/format", tool.pointer),
-                    "the tool is sent as a function, which has no grammar",
-                );
-            }
+            self.losses.grammar(tool);
             let schema = match tool.kind {
                 ToolKind::Custom { .. } => serde_json::from_str(WRAPPED_SCHEMA).ok(),
                 ToolKind::Function => tool.schema.as_deref().filter(|schema| is_object(schema)),
@@ -367,13 +354,13 @@ impl<'r> Writer<'r> {
             });
         }
         if tools.is_empty() {
-            return (None, tools);
+            return Ok((None, tools));
         }
         if request.parallel_tools == Some(false) {
             self.losses.dropped("/parallel_tool_calls", "Gemini cannot be told to call one tool at a time");
         }
         let (mode, allowed) = match &request.tool_choice {
-            None => return (None, tools),
+            None => return Ok((None, tools)),
             Some(ToolChoice::Any(mode)) => (*mode, &[][..]),
             Some(ToolChoice::Named(name)) => (Mode::Required, std::slice::from_ref(name)),
             Some(ToolChoice::Among { mode: Mode::Required, names }) => (Mode::Required, names.as_slice()),
@@ -382,9 +369,12 @@ impl<'r> Writer<'r> {
         let allowed_function_names =
             allowed.iter().map(|name| self.names.chosen(name, &request.tools)).collect();
         let calling = Calling { mode: word(mode), allowed_function_names };
-        (Some(ToolConfig { function_calling_config: calling }), tools)
+        Ok((Some(ToolConfig { function_calling_config: calling }), tools))
     }
 }
+
+/// The tools, and which of them are to be called.
+type Offer<'r> = (Option<ToolConfig<'r>>, Vec<Function<'r>>);
 
 /// Whether a schema says something: a function without arguments has none here.
 fn is_object(schema: &RawValue) -> bool {

@@ -263,8 +263,7 @@ impl<'r> Writer<'r> {
                     out.push(OutBlock::Thinking { thinking: Cow::Borrowed(text), signature });
                 }
                 Block::Reasoning { .. } => {
-                    self.losses
-                        .dropped(turn.pointer.clone(), "what a model thought is of use to itself only");
+                    self.losses.thoughts(&turn.pointer);
                 }
                 Block::Opaque(opaque) => self.losses.leave_out(opaque)?,
             }
@@ -362,22 +361,13 @@ impl<'r> Writer<'r> {
     }
 
     fn tools(&mut self, request: &'r Request<'_>, family: Family) -> Result<Tools<'r>, Untranslatable> {
-        let among = match &request.tool_choice {
-            Some(ToolChoice::Among { names, .. }) => Some(names),
-            _ => None,
-        };
         let mut tools = Vec::new();
-        for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
+        for tool in request.offered()? {
             if tool.strict == Some(true) {
                 self.losses
                     .dropped(format!("{}/strict", tool.pointer), "schemas are kept to in another way here");
             }
-            if let ToolKind::Custom { format: Some(_) } = tool.kind {
-                self.losses.dropped(
-                    format!("{}/format", tool.pointer),
-                    "the tool is sent as a function, which has no grammar",
-                );
-            }
+            self.losses.grammar(tool);
             let schema = tool.schema.as_deref().filter(|schema| schema.get().trim_start().starts_with('{'));
             let input_schema = match schema {
                 _ if matches!(tool.kind, ToolKind::Custom { .. }) => raw(WRAPPED_SCHEMA),
@@ -390,9 +380,6 @@ impl<'r> Writer<'r> {
                 input_schema,
                 cache_control: tool.cache.map(Cache::from),
             });
-        }
-        if among.is_some() && tools.is_empty() {
-            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
         }
         let parallel = request.parallel_tools == Some(false);
         let (kind, name) = match request.tool_choice.as_ref() {
@@ -516,17 +503,15 @@ impl<'r> Writer<'r> {
             Some(_) if !family.formats => Err(Untranslatable::at(place, "this model keeps to no schema")),
             Some(Format::Json) => Err(Untranslatable::at(place, "Messages knows JSON by a schema only")),
             Some(Format::Schema { name, description, schema, .. }) => {
-                let (schema, changed) = narrowed(schema);
-                if changed {
-                    self.losses.changed(
-                        format!("{place}/json_schema/schema"),
-                        "what Messages does not keep to in a schema is told in its descriptions",
-                    );
+                let schema = narrowed(schema).map_err(|note| Untranslatable::at(place, note))?;
+                if schema.told {
+                    let note = "what Messages does not keep to in a schema is told in its descriptions";
+                    self.losses.changed(place, note);
                 }
                 if name.is_some() || description.is_some() {
                     self.losses.dropped(format!("{place}/json_schema/name"), "a schema has no name here");
                 }
-                Ok(Some(OutFormat::JsonSchema { schema }))
+                Ok(Some(OutFormat::JsonSchema { schema: schema.schema }))
             }
         }
     }

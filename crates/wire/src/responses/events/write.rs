@@ -140,12 +140,8 @@ impl EventWriter {
                 self.closing.extend(last);
                 let call = last.and_then(|index| self.open.get(&index));
                 let call = call.is_some_and(|open| matches!(open.grown, Grown::Call { .. }));
-                let cut = match stop {
-                    Stop::Length | Stop::ContextFull => true,
-                    // A call that a filter broke off is none, and must not be made.
-                    Stop::Refusal => call,
-                    _ => false,
-                };
+                // Words of refusal are whole; a call that a filter broke off is none, and must not be made.
+                let cut = stop.breaks_off() && (call || *stop != Stop::Refusal);
                 self.tell_closed(if cut { "incomplete" } else { "completed" }, out);
                 self.stop = Some(stop.clone());
             }

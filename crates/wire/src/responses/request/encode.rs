@@ -11,7 +11,7 @@ use super::COMMON;
 use crate::chat::{data_url, effort_of, joined, may_be_strict};
 use crate::dialect::Dialect;
 use crate::ir::{
-    Block, CommonName, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, Text,
+    Block, CommonName, Effort, Format, Losses, Media, MediaKind, Request, Role, Source, Text,
     Tool as Offered, ToolCall, ToolChoice, ToolKind, ToolResult, Turn, Untranslatable,
 };
 use crate::responses::item::{Item, Part};
@@ -219,10 +219,10 @@ impl<'r> Writer<'r> {
         for block in &turn.blocks {
             match block {
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     texts.push(text.as_ref());
                 }
-                other => self.leave(other, &turn.pointer)?,
+                other => self.losses.leave_block(other, &turn.pointer)?,
             }
         }
         if self.input.is_empty() {
@@ -245,12 +245,12 @@ impl<'r> Writer<'r> {
         for block in &turn.blocks {
             match block {
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     content.push(Part::InputText { text: Cow::Borrowed(text) });
                 }
                 Block::Media(media) => content.push(self.media(media)?),
                 Block::ToolResult(_) => {}
-                other => self.leave(other, &turn.pointer)?,
+                other => self.losses.leave_block(other, &turn.pointer)?,
             }
         }
         if !content.is_empty() {
@@ -260,7 +260,7 @@ impl<'r> Writer<'r> {
     }
 
     fn result(&mut self, result: &'r ToolResult<'_>) -> Result<(), Untranslatable> {
-        self.cache(result.cache.is_some(), &result.pointer);
+        self.losses.cache_mark(result.cache, &result.pointer);
         let mut parts = Vec::new();
         let mut texts = Vec::new();
         for block in &result.content {
@@ -270,7 +270,7 @@ impl<'r> Writer<'r> {
                     parts.push(Part::InputText { text: Cow::Borrowed(text) });
                 }
                 Block::Media(media) => parts.push(self.media(media)?),
-                other => self.leave(other, &result.pointer)?,
+                other => self.losses.leave_block(other, &result.pointer)?,
             }
         }
         if result.failed {
@@ -298,7 +298,7 @@ impl<'r> Writer<'r> {
             match block {
                 Block::Text { text, .. } | Block::Refusal(text) if text.is_empty() => {}
                 Block::Text { text, cache } => {
-                    self.cache(cache.is_some(), &turn.pointer);
+                    self.losses.cache_mark(*cache, &turn.pointer);
                     content.push(Part::output_text(Cow::Borrowed(text)));
                 }
                 Block::Refusal(refusal) => content.push(Part::Refusal { refusal: Cow::Borrowed(refusal) }),
@@ -313,7 +313,7 @@ impl<'r> Writer<'r> {
                     self.say(&mut content);
                     self.input.extend(Item::thoughts_again(text, &seal.value));
                 }
-                other => self.leave(other, &turn.pointer)?,
+                other => self.losses.leave_block(other, &turn.pointer)?,
             }
         }
         self.say(&mut content);
@@ -327,7 +327,7 @@ impl<'r> Writer<'r> {
     }
 
     fn call(&mut self, call: &'r ToolCall<'_>) -> Item<'r> {
-        self.cache(call.cache.is_some(), &call.pointer);
+        self.losses.cache_mark(call.cache, &call.pointer);
         let (call_id, name) =
             (self.names.id(&call.id), self.names.sent(&call.name, call.namespace.as_deref()));
         if call.custom && !self.names.wraps(true) {
@@ -342,26 +342,8 @@ impl<'r> Writer<'r> {
         Item::call(call_id, name, arguments)
     }
 
-    /// What has no place in an item here.
-    fn leave(&mut self, block: &Block<'_>, place: &str) -> Result<(), Untranslatable> {
-        match block {
-            Block::Opaque(opaque) => self.losses.leave_out(opaque),
-            Block::Reasoning { .. } => {
-                self.losses.dropped(place, "what a model thought is of use to itself only");
-                Ok(())
-            }
-            _ => Err(Untranslatable::at(place, "it has no place in this role's message")),
-        }
-    }
-
-    fn cache(&mut self, marked: bool, place: &str) {
-        if marked {
-            self.losses.dropped(format!("{place}/cache_control"), "prompts are cached here without marks");
-        }
-    }
-
     fn media(&mut self, media: &'r Media<'_>) -> Result<Part<'r>, Untranslatable> {
-        self.cache(media.cache.is_some(), &media.pointer);
+        self.losses.cache_mark(media.cache, &media.pointer);
         let title = media.title.as_deref();
         match (media.kind, &media.source) {
             (_, Source::File(_)) => Err(Untranslatable::at(
@@ -393,20 +375,13 @@ impl<'r> Writer<'r> {
         &mut self,
         request: &'r Request<'_>,
     ) -> Result<(Option<Choice<'r>>, Vec<Tool<'r>>), Untranslatable> {
-        let among = match &request.tool_choice {
-            Some(ToolChoice::Among { names, .. }) => Some(names),
-            _ => None,
-        };
         let mut tools = Vec::new();
-        for tool in request.tools.iter().filter(|tool| among.is_none_or(|names| names.contains(&tool.name))) {
+        for tool in request.offered()? {
             tools.push(self.tool(tool)?);
-        }
-        if among.is_some() && tools.is_empty() {
-            return Err(Untranslatable::at("/tool_choice", "allows none of the tools that can be sent"));
         }
         let choice = request.tool_choice.as_ref().filter(|_| !tools.is_empty());
         let choice = choice.map(|choice| match choice {
-            ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(word(*mode)),
+            ToolChoice::Any(mode) | ToolChoice::Among { mode, .. } => Choice::Word(mode.openai()),
             ToolChoice::Named(name) => self.named(name, request),
         });
         Ok((choice, tools))
@@ -421,20 +396,15 @@ impl<'r> Writer<'r> {
     }
 
     fn tool(&mut self, tool: &'r Offered<'_>) -> Result<Tool<'r>, Untranslatable> {
-        self.cache(tool.cache.is_some(), &tool.pointer);
+        self.losses.cache_mark(tool.cache, &tool.pointer);
         let name = self.names.sent(&tool.name, tool.namespace.as_deref());
         let description = tool.description.as_deref();
         match &tool.kind {
             ToolKind::Custom { format } if !self.names.wraps(true) => {
                 Ok(Tool::Custom { name, description, format: format.as_deref() })
             }
-            ToolKind::Custom { format } => {
-                if format.is_some() {
-                    self.losses.dropped(
-                        format!("{}/format", tool.pointer),
-                        "the tool is sent as a function, which has no grammar",
-                    );
-                }
+            ToolKind::Custom { .. } => {
+                self.losses.grammar(tool);
                 let parameters = serde_json::from_str(WRAPPED_SCHEMA)
                     .map_err(|_| Untranslatable::at("/tools", "has no schema"))?;
                 Ok(Tool::Function { name, description, parameters: Some(parameters), strict: false })
@@ -488,12 +458,4 @@ impl<'r> Writer<'r> {
 
 fn titled<'r>(title: Option<&str>, text: &'r str) -> Cow<'r, str> {
     title.map_or(Cow::Borrowed(text), |title| Cow::Owned(format!("{title}\n\n{text}")))
-}
-
-fn word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Auto => "auto",
-        Mode::Never => "none",
-        Mode::Required => "required",
-    }
 }
