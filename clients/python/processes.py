@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import random
@@ -25,11 +26,17 @@ READY_WITHIN = 20.0
 """Seconds that a process may take until it answers; far more than it needs, for a busy machine."""
 
 
+FIRST_PORT, PORTS = 20_000, 12_000
+"""Below the range from which systems take ports for outgoing connections."""
+
+_turn = itertools.count(random.randrange(PORTS))
+
+
 def free_port() -> int:
-    """A port that nothing listens on, below the range from which systems take ports for outgoing connections: until the
-    process listens (and after it was killed) no connection of another test can take it by chance."""
+    """A port that nothing listens on and that was not given before, so that two processes of a test never get the same:
+    until the process listens (and after it was killed) no connection of another test can take it by chance."""
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = FIRST_PORT + next(_turn) % PORTS
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))

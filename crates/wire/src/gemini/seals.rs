@@ -6,7 +6,10 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use base64::engine::{DecodePaddingMode, Engine};
+use bytes::Bytes;
 use memchr::memmem;
 use serde_json::value::RawValue;
 
@@ -14,6 +17,7 @@ use super::parts::list_or_one;
 use crate::dialect::Dialect;
 use crate::ir::{Signature, Text};
 use crate::json::{self, Members, Span};
+use crate::passthrough::spliced;
 use crate::translate::{is_foreign, unpack};
 
 /// What stands for the seal of a call that another model made (Gemini API documentation, "Thought signatures").
@@ -28,7 +32,7 @@ const NOTHING: &str = "{\"text\":\"(no text)\"}";
 /// A seal of another dialect as a client of this one gets it; `None` for one that opens nothing.
 pub(super) fn for_client(seal: &str) -> Option<String> {
     let opens = !unpack(Cow::Borrowed(seal), Dialect::Gemini).value.is_empty();
-    opens.then(|| base64(seal.as_bytes()))
+    opens.then(|| STANDARD.encode(seal))
 }
 
 /// What a client handed back as a seal; `None` for what only stands for one.
@@ -54,18 +58,7 @@ pub(crate) fn without_foreign(body: Bytes) -> Bytes {
         return body;
     }
     let changes = changes(&body).unwrap_or_default();
-    if changes.is_empty() {
-        return body;
-    }
-    let mut out = BytesMut::with_capacity(body.len());
-    let mut done = 0;
-    for (span, text) in &changes {
-        out.put_slice(body.get(done..span.start).unwrap_or_default());
-        out.put_slice(text.as_bytes());
-        done = span.end;
-    }
-    out.put_slice(body.get(done..).unwrap_or_default());
-    out.freeze()
+    if changes.is_empty() { body } else { spliced(&body, &changes) }
 }
 
 /// The lists of parts that hold foreign seals, by their place, and what stands there instead.
@@ -95,45 +88,23 @@ fn without_seal(part: &RawValue) -> Option<Cow<'_, str>> {
         return own;
     }
     let thought = members.take("thought").is_some_and(|flag| flag.get() == "true");
-    (!thought).then(|| Cow::Owned(part.get().replacen(seal.get(), &format!("\"{NO_SEAL}\""), 1)))
-}
-
-/// The alphabet of RFC 4648, section 4.
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = ALPHABET.get((bits >> (18 - 6 * place) & 63) as usize).copied().unwrap_or(b'=');
-            out.push(if place <= group.len() { char::from(letter) } else { '=' });
-        }
+    if thought {
+        return None;
     }
-    out
+    let Some(at) = json::span_of(part.get().as_bytes(), seal) else { return own };
+    let sent = spliced(part.get().as_bytes(), &[(at, format!("\"{NO_SEAL}\""))]);
+    Some(String::from_utf8(sent.into()).map_or_else(|_| Cow::Borrowed(part.get()), Cow::Owned))
 }
 
-/// Both alphabets of RFC 4648 are read, since SDKs write the one for the other; padding may be missing.
+/// Padding may be missing.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Both alphabets of RFC 4648 are read, since SDKs write the one for the other.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in text.bytes() {
-        let byte = match byte {
-            b'-' => b'+',
-            b'_' => b'/',
-            other => other,
-        };
-        let value = ALPHABET.iter().position(|letter| *letter == byte)?;
-        bits = bits << 6 | u32::try_from(value).ok()?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count & 0xFF) as u8);
-        }
-    }
-    Some(out)
+    LENIENT.decode(text.replace('-', "+").replace('_', "/")).ok()
 }
 
 #[cfg(test)]
@@ -141,10 +112,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_that_of_the_standard() {
+    fn base64_is_read_in_both_alphabets_and_without_padding() {
         // RFC 4648, section 10.
         for (plain, written) in [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(plain.as_bytes()), written);
             assert_eq!(from_base64(written).as_deref(), Some(plain.as_bytes()));
             assert_eq!(from_base64(written.trim_end_matches('=')).as_deref(), Some(plain.as_bytes()));
         }
