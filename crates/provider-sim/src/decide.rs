@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::answer::Voice;
@@ -21,6 +22,12 @@ use crate::state::State;
 /// How the paths of Gemini's methods end.
 const GENERATE: &str = ":generateContent";
 const STREAM: &str = ":streamGenerateContent";
+/// How the paths end at which the tokens of a request are counted, by whose API.
+const COUNTS: [(&str, Form); 3] = [
+    ("/messages/count_tokens", Form::Messages),
+    ("/responses/input_tokens", Form::Responses),
+    (":countTokens", Form::Gemini(Carried::Whole)),
+];
 /// How the paths of Bedrock's methods end.
 const CONVERSE: &str = "/converse";
 const CONVERSE_STREAM: &str = "/converse-stream";
@@ -61,6 +68,7 @@ pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decis
         return refused(form, Script::invalid_api_key(), &state.voice());
     }
     match (head.method.as_str(), path) {
+        ("POST", path) if counts(path).is_some() => count(head, form, ask, state),
         ("POST", path) if generates(path, form) => call(head, form, ask, state),
         ("GET", path) if path.ends_with("/models") => {
             // Google's SDKs ask on `/v1/models` too, and show by their key whose list they want.
@@ -74,7 +82,9 @@ pub(crate) fn decide(request: &Request, connection: u64, state: &State) -> Decis
 
 /// Whose API a path belongs to.
 fn form(path: &str, query: &str) -> Form {
-    if path.ends_with(STREAM) {
+    if let Some(form) = counts(path) {
+        form
+    } else if path.ends_with(STREAM) {
         let events = query.split('&').any(|pair| pair == "alt=sse");
         Form::Gemini(if events { Carried::Events } else { Carried::Array })
     } else if path.ends_with(GENERATE) || (path.contains("/v1beta/models") && !path.contains("/openai/")) {
@@ -90,6 +100,10 @@ fn form(path: &str, query: &str) -> Form {
     } else {
         Service::of(path).map_or(Form::Chat, Form::Service)
     }
+}
+
+fn counts(path: &str) -> Option<Form> {
+    COUNTS.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, form)| form)
 }
 
 fn generates(path: &str, form: Form) -> bool {
@@ -117,21 +131,21 @@ fn refused(form: Form, script: Script, voice: &Voice) -> Decision {
     Decision::Script(plan(script, &Ask { form, ..Ask::default() }, voice, SystemTime::now()))
 }
 
-fn json(status: u16, body: &str) -> Script {
+fn whole(status: u16, body: &str) -> Script {
     Script::fixed(status, "application/json", body)
 }
 
 fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
     let model = ask.as_ref().and_then(|ask| ask.model.clone()).unwrap_or_default();
     let voice = state.count_call(&model);
-    let Some(ask) = ask else { return refused(form, json(400, catalogue::INVALID_JSON), &voice) };
+    let Some(ask) = ask else { return refused(form, whole(400, catalogue::INVALID_JSON), &voice) };
     if ask.model.is_none() {
-        return refused(form, json(400, catalogue::MISSING_MODEL), &voice);
+        return refused(form, whole(400, catalogue::MISSING_MODEL), &voice);
     }
     let served = &state.config.models;
     if !served.is_empty() && !served.contains(&model) {
         let not_found = match form {
-            Form::Gemini(carried) => json(404, &gemini::in_list(carried, gemini::model_not_found(&model))),
+            Form::Gemini(carried) => whole(404, &gemini::in_list(carried, gemini::model_not_found(&model))),
             _ => Script::model_not_found(&model),
         };
         return refused(form, not_found, &voice);
@@ -139,12 +153,38 @@ fn call(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
     if let Some(script) = unacceptable(&ask, &model, &voice.name) {
         return refused(form, script, &voice);
     }
-    let own: Option<Result<Script, _>> = header(&head.headers, "x-sim-script").map(script_from_text);
-    let script = match own {
-        Some(Ok(script)) => script,
-        Some(Err(error)) => return Decision::Reply(400, catalogue::refused(&error.to_string())),
-        None => state.choose(&model),
+    match chosen(head, &model, state) {
+        Ok(script) => Decision::Script(plan(script, &ask, &voice, SystemTime::now())),
+        Err(refusal) => refusal,
+    }
+}
+
+fn chosen(head: &Head, model: &str, state: &State) -> Result<Script, Decision> {
+    match header(&head.headers, "x-sim-script").map(script_from_text) {
+        Some(Ok(script)) => Ok(script),
+        Some(Err(error)) => Err(Decision::Reply(400, catalogue::refused(&error.to_string()))),
+        None => Ok(state.choose(model)),
+    }
+}
+
+/// What the script decides, but where it would generate an answer the number of tokens.
+fn count(head: &Head, form: Form, ask: Option<Ask>, state: &State) -> Decision {
+    let model = ask.as_ref().and_then(|ask| ask.model.clone()).unwrap_or_default();
+    let voice = state.count_call(&model);
+    let Some(ask) = ask else { return refused(form, whole(400, catalogue::INVALID_JSON), &voice) };
+    let mut script = match chosen(head, &model, state) {
+        Ok(script) => script,
+        Err(refusal) => return refusal,
     };
+    if script.reply.is_none() {
+        let tokens = ask.prompt_tokens;
+        let body = match form {
+            Form::Responses => json!({"object": "response.input_tokens", "input_tokens": tokens}),
+            Form::Gemini(_) => json!({"totalTokens": tokens}),
+            _ => json!({"input_tokens": tokens}),
+        };
+        script.reply = whole(200, &body.to_string()).reply;
+    }
     Decision::Script(plan(script, &ask, &voice, SystemTime::now()))
 }
 
@@ -154,11 +194,11 @@ fn unacceptable(ask: &Ask, model: &str, name: &str) -> Option<Script> {
         Form::Chat | Form::Messages | Form::Service(_) => None,
         Form::Responses => {
             let wrong = responses::check(&ask.request, name).err()?;
-            Some(json(wrong.status, &wrong.body()))
+            Some(whole(wrong.status, &wrong.body()))
         }
         Form::Gemini(carried) => {
             let wrong = gemini::check(&ask.request, model, name).err()?;
-            Some(json(wrong.status, &gemini::in_list(carried, wrong.body)))
+            Some(whole(wrong.status, &gemini::in_list(carried, wrong.body)))
         }
         Form::Bedrock { .. } => {
             let wrong = bedrock::check(&ask.request).err()?;

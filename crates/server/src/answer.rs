@@ -106,6 +106,8 @@ pub(crate) struct Provenance<'a> {
     pub(crate) losses: Option<&'a str>,
     /// The stream was opened before it was known who answers.
     pub(crate) early: bool,
+    /// The answer is an estimate of the gateway's own.
+    pub(crate) estimated: bool,
 }
 
 impl<'a> Provenance<'a> {
@@ -124,6 +126,7 @@ impl<'a> Provenance<'a> {
             upstream_request_id: None,
             losses: None,
             early: false,
+            estimated: false,
         }
     }
 
@@ -146,6 +149,9 @@ impl<'a> Provenance<'a> {
         }
         if self.substituted {
             headers.insert(&names::SUBSTITUTED, HeaderValue::from_static("true"));
+        }
+        if self.estimated {
+            headers.insert(&names::ESTIMATED, HeaderValue::from_static("true"));
         }
         set(headers, &names::LOSS, self.losses);
         set(headers, &names::UPSTREAM_REQUEST_ID, self.upstream_request_id);

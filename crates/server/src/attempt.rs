@@ -317,6 +317,10 @@ async fn refused(
     if exchange.translation.is_some() && failure.failed.kind == FailureKind::InvalidRequest {
         failure.failed.kind = FailureKind::Unsupported;
     }
+    // Who does not count may serve the model all the same.
+    if exchange.inbound.envelope.endpoint().counts() && matches!(status, 404 | 405 | 501) {
+        failure.failed.kind = FailureKind::Unsupported;
+    }
     failure
 }
 

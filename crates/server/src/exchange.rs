@@ -81,6 +81,8 @@ pub(crate) struct Exchange {
     pub(crate) malformed: u64,
     pub(crate) first_token: Option<Instant>,
     pub(crate) early: bool,
+    /// Nobody could be asked, and the gateway's own estimate is the answer.
+    pub(crate) estimated: bool,
     /// The status that the client got.
     pub(crate) status: u16,
     entropy: Entropy,
@@ -117,6 +119,7 @@ impl Exchange {
             malformed: 0,
             first_token: None,
             early: false,
+            estimated: false,
             status: 200,
             entropy,
             recorded: false,
@@ -202,7 +205,7 @@ impl Exchange {
     /// Who answered, and how it came about.
     pub(crate) fn provenance(&self) -> Provenance<'_> {
         let attempts = self.controller.attempts();
-        let last = attempts.last();
+        let last = attempts.last().filter(|_| !self.estimated);
         let substituted =
             last.and_then(|a| self.controller.candidate(a.candidate)).is_some_and(|c| c.choice > 0);
         Provenance {
@@ -218,6 +221,7 @@ impl Exchange {
             upstream_request_id: self.notes.last().and_then(|n| n.upstream_request_id.as_deref()),
             losses: self.losses.as_deref(),
             early: false,
+            estimated: self.estimated,
         }
     }
 

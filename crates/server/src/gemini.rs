@@ -22,6 +22,8 @@ pub(crate) struct Called {
     pub(crate) stream: bool,
     /// And does so as one JSON list, piece by piece, instead of as events.
     pub(crate) listed: bool,
+    /// How many tokens the request has is asked, and nothing else.
+    pub(crate) counts: bool,
 }
 
 /// Whether a path belongs to this dialect: under its own version or prefix, or by what is asked of a model.
@@ -34,19 +36,20 @@ fn ends_segment(rest: &str) -> bool {
 }
 
 fn asks(path: &str) -> bool {
-    path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent")
+    [":generateContent", ":streamGenerateContent", ":countTokens"].iter().any(|asked| path.ends_with(asked))
 }
 
-/// Reads `/models/{model}:generateContent` and `:streamGenerateContent`, without what stands before `/models`.
+/// Reads `/models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`, without what stands before `/models`.
 pub(crate) fn called(bare: &str, query: Option<&str>) -> Option<Called> {
     let (name, asked) = bare.strip_prefix("/models/")?.rsplit_once(':')?;
-    let stream = match asked {
-        "generateContent" => false,
-        "streamGenerateContent" => true,
+    let (stream, counts) = match asked {
+        "generateContent" => (false, false),
+        "streamGenerateContent" => (true, false),
+        "countTokens" => (false, true),
         _ => return None,
     };
     let events = query.unwrap_or_default().split('&').any(|pair| pair == "alt=sse");
-    Some(Called { model: unescaped(name)?, stream, listed: stream && !events })
+    Some(Called { model: unescaped(name)?, stream, listed: stream && !events, counts })
 }
 
 /// A path's segment without its escapes (RFC 3986, section 2.1); `None` if it is no text then.
@@ -147,7 +150,9 @@ mod tests {
 
     #[test]
     fn model_and_way_stand_in_the_path() {
-        let call = |model: &str, stream, listed| Some(Called { model: model.to_owned(), stream, listed });
+        let call = |model: &str, stream, listed| {
+            Some(Called { model: model.to_owned(), stream, listed, counts: false })
+        };
         for (path, query, expected) in [
             ("/models/gemini-3-pro:generateContent", None, call("gemini-3-pro", false, false)),
             ("/models/m:streamGenerateContent", Some("alt=sse"), call("m", true, false)),
@@ -156,12 +161,14 @@ mod tests {
             ("/models/z-ai/glm-5.2:generateContent", None, call("z-ai/glm-5.2", false, false)),
             ("/models/z-ai%2Fglm%3A5:generateContent", None, call("z-ai/glm:5", false, false)),
             ("/models/100%:generateContent", None, call("100%", false, false)),
-            ("/models/m:countTokens", None, None),
+            ("/models/m:embedContent", None, None),
             ("/models/%FF:generateContent", None, None),
             ("/models/m", None, None),
         ] {
             assert_eq!(called(path, query), expected, "{path}");
         }
+        let counts = Called { model: "m".to_owned(), stream: false, listed: false, counts: true };
+        assert_eq!(called("/models/m:countTokens", Some("alt=sse")), Some(counts));
     }
 
     #[test]
@@ -172,6 +179,7 @@ mod tests {
             "/gemini",
             "/v1/models/m:generateContent",
             "/models/m:streamGenerateContent",
+            "/v1/models/m:countTokens",
         ] {
             assert!(owns(path), "{path}");
         }

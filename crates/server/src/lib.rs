@@ -11,6 +11,7 @@ mod audit;
 mod auth;
 mod clock;
 mod connection;
+mod counting;
 mod descriptors;
 mod exchange;
 mod fail;

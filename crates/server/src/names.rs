@@ -18,6 +18,7 @@ names! {
     ATTEMPTS = "x-pointsman-attempts";
     DEADLINE = "x-pointsman-deadline-ms";
     EARLY = "x-pointsman-early";
+    ESTIMATED = "x-pointsman-estimated";
     // Carries the ids of the gateways that a request has passed.
     HOP = "x-pointsman-hop";
     IDEMPOTENCY_KEY = "idempotency-key";

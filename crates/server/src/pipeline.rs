@@ -31,6 +31,7 @@ use crate::answer::{
 use crate::app::App;
 use crate::attempt::{self, AttemptEnd, Whole};
 use crate::auth::{Caller, authenticate, caller_keys};
+use crate::counting;
 use crate::exchange::{Exchange, Inbound};
 use crate::fail::ApiError;
 use crate::gemini::{self, Called};
@@ -108,7 +109,8 @@ async fn route(
         }
         let door = Door { app, worker, snapshot, caller };
         let listed = called.listed;
-        let asked = (Endpoint::Generation, Dialect::Gemini);
+        let endpoint = if called.counts { Endpoint::GeminiCount } else { Endpoint::Generation };
+        let asked = (endpoint, Dialect::Gemini);
         let response = Box::pin(generate(asked, Some(called), door, request, id)).await?;
         return Ok(if listed { gemini::as_list(response) } else { response });
     }
@@ -116,7 +118,7 @@ async fn route(
         "/chat/completions" => Some((Endpoint::Generation, Dialect::Chat)),
         "/messages" => Some((Endpoint::Generation, Dialect::Messages)),
         "/responses" => Some((Endpoint::Generation, Dialect::Responses)),
-        other => Endpoint::of_path(other).map(|endpoint| (endpoint, Dialect::Chat)),
+        other => Endpoint::of_path(other).map(|e| (e, e.dialect().unwrap_or(Dialect::Chat))),
     };
     match (request.method(), asked, bare) {
         (&Method::POST, Some(asked), _) => {
@@ -165,6 +167,7 @@ async fn generate(
     let body = intake::read(body, &snapshot.config.server, &mut claim, app).await?;
     let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
     let envelope = match (called, intake::form(endpoint, &parts.headers)) {
+        (Some(Called { model, counts: true, .. }), _) => Envelope::read_gemini_count(&body, &model, &limits),
         (Some(Called { model, stream, .. }), _) => Envelope::read_gemini(&body, &model, stream, &limits),
         (None, Some(form)) => Envelope::read_form(endpoint, form, &body, &limits),
         (None, None) => Envelope::read_for(endpoint, dialect, &body, &limits),
@@ -313,7 +316,13 @@ async fn respond(exchange: Box<Exchange>, command: Command) -> Response<ClientBo
     } else {
         pending.await
     };
-    finish(exchange, released)
+    match released {
+        // Who only wants to know how much it is is not turned away where it can be estimated.
+        Released::Stopped(stop) if counting::may_estimate(&exchange, &stop) => {
+            counting::estimated(exchange).await
+        }
+        released => finish(exchange, released),
+    }
 }
 
 fn finish(mut exchange: Box<Exchange>, released: Released) -> Response<ClientBody> {

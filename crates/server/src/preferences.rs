@@ -162,6 +162,7 @@ fn shape(governance: &Governance, envelope: &Envelope) -> Shape {
 
 fn needs(envelope: &Envelope) -> Needs {
     let from = envelope.needs();
+    let counts = envelope.endpoint().counts();
     let modalities =
         [("image", from.images), ("audio", from.audio), ("file", from.files), ("video", from.video)];
     Needs {
@@ -174,8 +175,9 @@ fn needs(envelope: &Envelope) -> Needs {
         }),
         reasoning: from.reasoning,
         prefill: from.prefill,
-        prompt_tokens: envelope.estimated_prompt_tokens(),
-        max_output: envelope.max_output_tokens(),
+        // What is counted is not answered: it takes nothing of a limit.
+        prompt_tokens: if counts { 0 } else { envelope.estimated_prompt_tokens() },
+        max_output: envelope.max_output_tokens().filter(|_| !counts),
         same_model: envelope.endpoint().needs_one_model(),
     }
 }

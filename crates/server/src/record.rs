@@ -34,6 +34,7 @@ fn entry(exchange: &Exchange) -> RequestEntry {
     let provenance = exchange.provenance();
     let stop = exchange.stop();
     let terminal = stop.map_or(Terminal::Cancelled, |s| s.terminal);
+    let terminal = if exchange.estimated { Terminal::Success } else { terminal };
     let answered = matches!(terminal, Terminal::Success | Terminal::Partial);
     RequestEntry {
         id: exchange.inbound.id.clone(),
@@ -46,7 +47,11 @@ fn entry(exchange: &Exchange) -> RequestEntry {
         route: exchange.inbound.route.clone(),
         stream: exchange.inbound.envelope.stream(),
         terminal: terminal.name(),
-        cause: stop.map_or("client_gone", |s| cause_name(s.cause)),
+        cause: match stop {
+            _ if exchange.estimated => "estimated",
+            Some(stop) => cause_name(stop.cause),
+            None => "client_gone",
+        },
         status: exchange.status,
         action: provenance.action,
         target: provenance.target.filter(|_| answered).map(str::to_owned),

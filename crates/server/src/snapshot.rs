@@ -79,8 +79,15 @@ impl Snapshot {
     /// [`SnapshotError`] if a target's address or credential cannot be used in HTTP.
     pub fn build(mut config: Config, fleet: &mut Fleet) -> Result<Self, SnapshotError> {
         for target in &mut config.catalog.targets {
-            let endpoints = provider::provider(&target.provider).and_then(|provider| provider.endpoints);
-            target.serves = endpoints.map(|all| all.iter().filter_map(|endpoint| endpoint.name()).collect());
+            let dialects = &target.dialects;
+            let spoken = |endpoint: &Endpoint| match endpoint.dialect() {
+                Some(dialect) => dialects.is_empty() || dialects.iter().any(|own| own == dialect.name()),
+                None => true,
+            };
+            target.serves = provider::provider(&target.provider).map(|provider| {
+                let all = Endpoint::OTHERS.into_iter().filter(|e| provider.has(*e)).filter(spoken);
+                all.filter_map(Endpoint::name).collect()
+            });
         }
         let targets = config.catalog.targets.iter().zip(&config.upstreams);
         let upstreams = targets

@@ -10,6 +10,8 @@ mod audio;
 mod checks;
 #[path = "endpoints/completions.rs"]
 mod completions;
+#[path = "endpoints/counted.rs"]
+mod counted;
 #[path = "endpoints/explained.rs"]
 mod explained;
 #[path = "endpoints/images.rs"]

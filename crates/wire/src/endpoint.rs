@@ -42,6 +42,12 @@ pub enum Endpoint {
     Transcriptions,
     /// The text of speech, in English.
     Translations,
+    /// How many tokens a request of Messages has (Anthropic, "Count tokens in a Message").
+    CountTokens,
+    /// How many tokens a request of Responses has (OpenAI, "Get input token counts").
+    InputTokens,
+    /// How many tokens a request of Gemini has (Google, "countTokens").
+    GeminiCount,
 }
 
 /// How the answer of an endpoint is made.
@@ -57,7 +63,7 @@ enum Streams {
 
 impl Endpoint {
     /// All endpoints but the dialects' own.
-    pub const OTHERS: [Self; 10] = [
+    pub const OTHERS: [Self; 13] = [
         Self::Completions,
         Self::Embeddings,
         Self::Moderations,
@@ -68,19 +74,44 @@ impl Endpoint {
         Self::Speech,
         Self::Transcriptions,
         Self::Translations,
+        Self::CountTokens,
+        Self::InputTokens,
+        Self::GeminiCount,
     ];
 
     /// Its name in the ledger and in explanations: its path below the version. `None` for a conversation, which is named
     /// by its dialect.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
+        if self == Self::GeminiCount {
+            return Some("countTokens");
+        }
         self.path()?.strip_prefix('/')
     }
 
-    /// Its path below a base URL that has a version in it; a conversation's is its dialect's.
+    /// Whether it tells how many tokens a request has. What it tells of one model is not true of another, and where nobody
+    /// can be asked it can be estimated (see [`crate::tokens`]).
+    #[must_use]
+    pub fn counts(self) -> bool {
+        matches!(self, Self::CountTokens | Self::InputTokens | Self::GeminiCount)
+    }
+
+    /// The dialect that it is a part of; `None` where it has a form of its own.
+    #[must_use]
+    pub fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::CountTokens => Some(Dialect::Messages),
+            Self::InputTokens => Some(Dialect::Responses),
+            Self::GeminiCount => Some(Dialect::Gemini),
+            _ => None,
+        }
+    }
+
+    /// Its path below a base URL that has a version in it; a conversation's is its dialect's. `None` too where it holds the
+    /// model.
     pub(crate) fn path(self) -> Option<&'static str> {
         Some(match self {
-            Self::Generation => return None,
+            Self::Generation | Self::GeminiCount => return None,
             Self::Completions => "/completions",
             Self::Embeddings => "/embeddings",
             Self::Moderations => "/moderations",
@@ -91,13 +122,15 @@ impl Endpoint {
             Self::Speech => "/audio/speech",
             Self::Transcriptions => "/audio/transcriptions",
             Self::Translations => "/audio/translations",
+            Self::CountTokens => "/messages/count_tokens",
+            Self::InputTokens => "/responses/input_tokens",
         })
     }
 
     /// The endpoint, other than a conversation's, of a path below the version.
     #[must_use]
     pub fn of_path(path: &str) -> Option<Self> {
-        Self::OTHERS.into_iter().find(|endpoint| endpoint.path() == Some(path))
+        Self::OTHERS.into_iter().find(|endpoint| endpoint.path().is_some_and(|own| own == path))
     }
 
     /// The endpoint of this [name](Self::name).
@@ -116,7 +149,10 @@ impl Endpoint {
             | Self::Moderations
             | Self::Rerank
             | Self::ImageVariations
-            | Self::Translations => Streams::Never,
+            | Self::Translations
+            | Self::CountTokens
+            | Self::InputTokens
+            | Self::GeminiCount => Streams::Never,
         }
     }
 
@@ -135,7 +171,7 @@ impl Endpoint {
     /// (OpenAI, "Vector embeddings": distances hold within one model).
     #[must_use]
     pub fn needs_one_model(self) -> bool {
-        self == Self::Embeddings
+        self == Self::Embeddings || self.counts()
     }
 
     /// Whether `stream_options.include_usage` is understood in a stream.

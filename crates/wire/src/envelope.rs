@@ -192,7 +192,8 @@ impl Envelope {
         body: &[u8],
         limits: &Limits,
     ) -> Result<Self, EnvelopeError> {
-        let dialect = if endpoint == Endpoint::Generation { dialect } else { Dialect::Chat };
+        let own = endpoint.dialect().unwrap_or(Dialect::Chat);
+        let dialect = if endpoint == Endpoint::Generation { dialect } else { own };
         read::read(endpoint, dialect, body, limits)
     }
 
@@ -241,7 +242,15 @@ impl Envelope {
         stream: bool,
         limits: &Limits,
     ) -> Result<Self, EnvelopeError> {
-        read::read_gemini(body, model, stream, limits)
+        read::read_gemini(Endpoint::Generation, body, model, stream, limits)
+    }
+
+    /// Reads the envelope of a Gemini request to count its tokens ([`Endpoint::GeminiCount`]), whose path says the model.
+    ///
+    /// # Errors
+    /// [`EnvelopeError`], which has a sentence, the field's name and the status for the client.
+    pub fn read_gemini_count(body: &[u8], model: &str, limits: &Limits) -> Result<Self, EnvelopeError> {
+        read::read_gemini(Endpoint::GeminiCount, body, model, false, limits)
     }
 
     /// The dialect that it was read in.

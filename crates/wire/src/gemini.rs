@@ -29,6 +29,8 @@ pub use stream::StreamDecoder;
 
 /// What stands behind the model in the path of a call whose answer comes whole.
 pub(crate) const WHOLE: &str = ":generateContent";
+/// The end of a path that asks for the number of tokens.
+pub(crate) const COUNTED: &str = ":countTokens";
 /// And of one whose answer streams.
 pub(crate) const STREAMED: &str = ":streamGenerateContent";
 

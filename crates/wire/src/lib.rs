@@ -17,6 +17,7 @@
 //! - [`ir`]: what requests, answers and streams mean, for those that change their dialect on the way.
 //! - [`guidance`]: what a provider says about when to come back.
 //! - [`provider`]: providers as rows of data.
+//! - [`tokens`]: how many tokens a text or a request has.
 
 pub mod chat;
 pub mod classify;
@@ -35,4 +36,5 @@ pub mod passthrough;
 pub mod provider;
 pub mod responses;
 pub mod sse;
+pub mod tokens;
 pub mod translate;

@@ -4,11 +4,13 @@
 //! prefix. Only the ranges that an edit names are touched.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
 use crate::envelope::{Envelope, Field};
-use crate::json::Span;
+use crate::json::{Span, span_of};
 use crate::{gemini, messages, responses};
 
 /// What happens to the `provider` field of a request.
@@ -88,6 +90,7 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
     if envelope.dialect() == Dialect::Gemini {
         // Model and stream stand in the path.
         plan.remove(Field::Model);
+        plan.inner_model(body, edits.model);
     } else {
         plan.model(edits.model);
         plan.stream(edits);
@@ -121,6 +124,13 @@ fn in_form(body: &Bytes, place: &Span, named: &str, model: &str) -> Bytes {
     out.freeze()
 }
 
+/// The model that a request inside of a request names.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+}
+
 struct Plan<'e> {
     envelope: &'e Envelope,
     replaced: Vec<(Span, String)>,
@@ -133,6 +143,17 @@ impl Plan<'_> {
         let named = self.envelope.member(Field::Model).is_some();
         if model != self.envelope.model() || !named {
             self.set(Field::Model, &json_string(model));
+        }
+    }
+
+    /// A whole request whose tokens are counted names its model again, as a resource (Gemini API reference, "countTokens").
+    fn inner_model(&mut self, body: &[u8], model: &str) {
+        let Some(member) = self.envelope.member(Field::WholeRequest) else { return };
+        let whole = body.get(member.value.clone()).unwrap_or_default();
+        let named = serde_json::from_slice::<Named<'_>>(whole).ok().and_then(|inner| inner.model);
+        if let Some(place) = named.and_then(|named| span_of(body, named)) {
+            let model = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
+            self.replaced.push((place, json_string(&model)));
         }
     }
 

@@ -147,7 +147,11 @@ impl Provider {
     /// Whether it has this endpoint, as far as is known; conversations it has in the dialects that it speaks.
     #[must_use]
     pub fn has(&self, endpoint: Endpoint) -> bool {
-        endpoint == Endpoint::Generation || self.endpoints.is_none_or(|has| has.contains(&endpoint))
+        if endpoint == Endpoint::Generation {
+            return true;
+        }
+        endpoint.dialect().is_none_or(|dialect| self.speaks(dialect))
+            && self.endpoints.is_none_or(|has| has.contains(&endpoint))
     }
 
     /// The public base URL, if the provider has one.
@@ -196,6 +200,11 @@ impl Provider {
         upstream_model: &str,
         api_version: Option<&str>,
     ) -> Result<String, UrlError> {
+        if endpoint == Endpoint::GeminiCount && self.has(endpoint) {
+            let asked = self.url(Dialect::Gemini, base_url, upstream_model, api_version)?;
+            let model = asked.strip_suffix(gemini::WHOLE).unwrap_or(&asked);
+            return Ok(format!("{model}{}", gemini::COUNTED));
+        }
         let path = endpoint.path().filter(|_| self.has(endpoint));
         let endpoint = endpoint.name().unwrap_or("conversations");
         let path = path.ok_or(UrlError::Endpoint { provider: self.name, endpoint })?;

@@ -117,7 +117,7 @@ pub fn request(
     Ok(written)
 }
 
-fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
+pub(crate) fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
     match dialect {
         Dialect::Chat => chat::decode_request(body),
         Dialect::Messages => messages::decode_request(body),
@@ -131,12 +131,7 @@ fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreadable> {
 /// # Errors
 /// [`Unreadable`] if it is no answer of its dialect.
 pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<Bytes, Unreadable> {
-    let mut answer = match from {
-        Dialect::Chat => chat::decode_answer(body)?,
-        Dialect::Messages => messages::decode_answer(body)?,
-        Dialect::Responses => responses::decode_answer(body)?,
-        Dialect::Gemini => gemini::decode_answer(body)?,
-    };
+    let mut answer = read_answer(body, from)?;
     back.names.restore(&mut answer);
     seal_thoughts(&mut answer, from, &back.origin);
     let bytes = match to {
@@ -146,6 +141,15 @@ pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<By
         Dialect::Gemini => gemini::encode_answer(&answer),
     };
     bytes.map(Bytes::from).map_err(|_| Unreadable::at("", "cannot be written as JSON"))
+}
+
+pub(crate) fn read_answer(body: &[u8], dialect: Dialect) -> Result<Answer<'_>, Unreadable> {
+    match dialect {
+        Dialect::Chat => chat::decode_answer(body),
+        Dialect::Messages => messages::decode_answer(body),
+        Dialect::Responses => responses::decode_answer(body),
+        Dialect::Gemini => gemini::decode_answer(body),
+    }
 }
 
 /// Marks what the model thought as this target's.

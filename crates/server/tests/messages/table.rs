@@ -263,7 +263,7 @@ async fn a_wrong_method_and_a_wrong_path() {
     let world = pair("").await;
     let answer = world.send("GET", "/v1/messages", Bytes::new(), &[]).await;
     assert_row(&answer, own_fault(405, "invalid_request_error"));
-    for path in ["/v1/messages/extra", "/v1/messages/count_tokens"] {
+    for path in ["/v1/messages/extra", "/v1/messages/count_tokens/more"] {
         let answer = world.send("POST", path, Bytes::from(message(false).to_string()), &[]).await;
         assert_row(&answer, own_fault(404, "not_found_error"));
     }

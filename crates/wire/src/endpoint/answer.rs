@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::Endpoint;
 use crate::chat::{BadCompletion, CompletionFacts, Usage, check_texts, checked};
@@ -74,7 +75,32 @@ pub(super) fn check(endpoint: Endpoint, body: &[u8]) -> Result<CompletionFacts, 
     if endpoint == Endpoint::Completions {
         return check_texts(body);
     }
+    if endpoint.counts() {
+        let name = if endpoint == Endpoint::GeminiCount { "totalTokens" } else { "input_tokens" };
+        return checked(body, |body| Some(counted(name, &serde_json::from_slice(body).ok()?, body)));
+    }
     checked(body, |body| Some(facts(endpoint, &serde_json::from_slice(body).ok()?, body)))
+}
+
+/// A count is a number; Gemini leaves out what is nothing (Protocol Buffers, "ProtoJSON Format").
+fn counted(
+    name: &'static str,
+    answer: &Map<String, Value>,
+    body: &[u8],
+) -> Result<CompletionFacts, BadCompletion> {
+    let there =
+        answer.get(name).is_some_and(Value::is_u64) || name == "totalTokens" && !answer.contains_key("error");
+    if !there {
+        let error = UpstreamError::parse(body).map(BadCompletion::ErrorObject);
+        return Err(error.unwrap_or(BadCompletion::Lacks(name)));
+    }
+    Ok(CompletionFacts {
+        usage: None,
+        model: None,
+        finish_reasons: Vec::new(),
+        has_output: true,
+        amended: None,
+    })
 }
 
 fn facts(endpoint: Endpoint, answer: &Answer<'_>, body: &[u8]) -> Result<CompletionFacts, BadCompletion> {

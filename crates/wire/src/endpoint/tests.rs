@@ -19,7 +19,9 @@ fn each_endpoint_is_named_by_its_path_below_the_version() {
     for endpoint in Endpoint::OTHERS {
         let name = endpoint.name().unwrap();
         assert_eq!(Endpoint::named(name), Some(endpoint));
-        assert_eq!(Endpoint::of_path(&format!("/{name}")), Some(endpoint));
+        // What Gemini asks of a model has the model in its path.
+        let at = Some(endpoint).filter(|endpoint| *endpoint != Endpoint::GeminiCount);
+        assert_eq!(Endpoint::of_path(&format!("/{name}")), at);
     }
     assert_eq!(Endpoint::of_path("/images/generations"), Some(Endpoint::ImageGenerations));
     for path in ["/chat/completions", "/messages", "/embeddings/", "embeddings", "/", ""] {
@@ -79,6 +81,48 @@ fn an_error_inside_a_success_is_an_error() {
     let message = r#"{"choices":[{"message":{"role":"assistant","content":"x"}}]}"#;
     assert_eq!(check(Endpoint::Completions, message), Err(BadCompletion::NoChoices));
     assert_eq!(check(Endpoint::Generation, text), Err(BadCompletion::NoChoices));
+}
+
+#[test]
+fn a_count_is_a_number() {
+    check(Endpoint::CountTokens, r#"{"input_tokens":32}"#).unwrap();
+    check(Endpoint::InputTokens, r#"{"object":"response.input_tokens","input_tokens":11}"#).unwrap();
+    check(Endpoint::GeminiCount, r#"{"totalTokens":31,"promptTokensDetails":[]}"#).unwrap();
+    for endpoint in [Endpoint::CountTokens, Endpoint::InputTokens] {
+        for body in ["{}", r#"{"input_tokens":"7"}"#, r#"{"input_tokens":-1}"#, r#"{"totalTokens":1}"#] {
+            assert_eq!(check(endpoint, body), Err(BadCompletion::Lacks("input_tokens")), "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_count_is_asked_for_in_the_dialect_that_it_is_a_part_of() {
+    let body = r#"{"model":"r","models":["a"],"system":"s","messages":[{"role":"user","content":"hi"}]}"#;
+    let body = bytes::Bytes::from_static(body.as_bytes());
+    let envelope =
+        Envelope::read_for(Endpoint::CountTokens, Dialect::Chat, &body, &Limits::default()).unwrap();
+    assert_eq!((envelope.dialect(), envelope.stream()), (Dialect::Messages, false));
+    let edits = Edits { strip_models: true, stream: Some(false), ..Edits::model("claude-haiku-4-5") };
+    let sent = r#"{"model":"claude-haiku-4-5","system":"s","messages":[{"role":"user","content":"hi"}]}"#;
+    assert_eq!(render(&body, &envelope, &edits), sent);
+    let missing = read(Endpoint::CountTokens, r#"{"model":"m"}"#).unwrap_err();
+    assert_eq!(missing, EnvelopeError::Missing { field: "messages" });
+    // A stored prompt or conversation may be all there is.
+    read(Endpoint::InputTokens, r#"{"model":"m","conversation":"conv_1"}"#).unwrap();
+}
+
+/// Gemini API reference, "countTokens": a whole request names its model, and there as a resource.
+#[test]
+fn a_whole_request_that_is_counted_names_the_targets_model() {
+    let read = |body: &str| Envelope::read_gemini_count(body.as_bytes(), "r", &Limits::default());
+    let body = r#"{"generateContentRequest":{"model":"models/r","contents":[]},"provider":{}}"#;
+    let envelope = read(body).unwrap();
+    assert_eq!((envelope.endpoint(), envelope.dialect()), (Endpoint::GeminiCount, Dialect::Gemini));
+    let edits = Edits { provider: ProviderField::Strip, ..Edits::model("gemini-3-pro") };
+    let sent = render(&bytes::Bytes::copy_from_slice(body.as_bytes()), &envelope, &edits);
+    assert_eq!(sent, r#"{"generateContentRequest":{"model":"models/gemini-3-pro","contents":[]}}"#);
+    assert_eq!(read(r#"{"model":"m"}"#).unwrap_err(), EnvelopeError::Missing { field: "contents" });
+    read(r#"{"contents":[]}"#).unwrap();
 }
 
 #[test]

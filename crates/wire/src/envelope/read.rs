@@ -19,19 +19,14 @@ pub(super) fn read(
 
 /// The path has said the model and whether the answer streams.
 pub(super) fn read_gemini(
+    endpoint: Endpoint,
     body: &[u8],
     model: &str,
     stream: bool,
     limits: &Limits,
 ) -> Result<Envelope, EnvelopeError> {
     let model = Some(model.to_owned()).filter(|model| !model.is_empty());
-    read_with(
-        Endpoint::Generation,
-        Dialect::Gemini,
-        body,
-        limits,
-        Found { model, stream, ..Found::default() },
-    )
+    read_with(endpoint, Dialect::Gemini, body, limits, Found { model, stream, ..Found::default() })
 }
 
 fn read_with(
@@ -91,7 +86,12 @@ impl Found {
             (None, Some(_)) => return Err(EnvelopeError::Missing { field: "input" }),
             (None, None) => return Err(EnvelopeError::Missing { field: "model" }),
         };
-        if !self.messages && endpoint == Endpoint::Generation {
+        // What counts takes what it is given, but something must stand beside the model.
+        let wanted = match endpoint {
+            Endpoint::GeminiCount => !self.members.iter().any(|member| member.field == Field::WholeRequest),
+            other => other == Endpoint::Generation || other == Endpoint::CountTokens,
+        };
+        if !self.messages && wanted {
             let field = match dialect {
                 Dialect::Gemini => "contents",
                 Dialect::Responses => "input",
@@ -267,7 +267,9 @@ impl<'a> Reader<'a> {
                 self.found.tokens += (json.len() as u64).div_ceil(4);
             }
             Field::Text => needs.structured = needs.structured.or_else(|| text_format(json)),
-            Field::SystemInstruction => self.found.tokens += (json.len() as u64).div_ceil(4),
+            Field::SystemInstruction | Field::WholeRequest => {
+                self.found.tokens += (json.len() as u64).div_ceil(4)
+            }
             Field::GenerationConfig => {
                 self.found.max_tokens = gemini::needs_of(json, needs)?.or(self.found.max_tokens);
             }

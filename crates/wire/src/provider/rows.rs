@@ -63,6 +63,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
             Endpoint::Speech,
             Endpoint::Transcriptions,
             Endpoint::Translations,
+            Endpoint::InputTokens,
         ]),
         dialects: &[Dialect::Chat, Dialect::Responses],
         custom_tools: true,
@@ -98,11 +99,22 @@ pub(super) static PROVIDERS: &[Provider] = &[
             Endpoint::Rerank,
             Endpoint::Transcriptions,
             Endpoint::Translations,
+            Endpoint::CountTokens,
         ]),
         dialects: ALL_OF_OPENAI_AND_MESSAGES,
         ..SELF_HOSTED
     },
-    Provider { name: "llama-cpp", table: tables::LLAMA_CPP, ..SELF_HOSTED },
+    Provider {
+        name: "llama-cpp",
+        table: tables::LLAMA_CPP,
+        endpoints: Some(&[
+            Endpoint::Completions,
+            Endpoint::Embeddings,
+            Endpoint::Rerank,
+            Endpoint::CountTokens,
+        ]),
+        ..SELF_HOSTED
+    },
     Provider { name: "sglang", table: tables::SGLANG, dialects: ALL_OF_OPENAI_AND_MESSAGES, ..SELF_HOSTED },
     Provider {
         name: "ollama",
@@ -162,7 +174,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         table: tables::ANTHROPIC,
         dialects: &[Dialect::Messages],
-        endpoints: NO_OTHERS,
+        endpoints: Some(&[Endpoint::CountTokens]),
         // The oldest version that is served: it takes all that newer ones take, and sampling parameters too.
         required_headers: &[("anthropic-version", "2023-06-01")],
         ..DEFAULT
@@ -174,7 +186,7 @@ pub(super) static PROVIDERS: &[Provider] = &[
         stream_carries_everything: true,
         table: tables::GEMINI,
         dialects: &[Dialect::Gemini],
-        endpoints: NO_OTHERS,
+        endpoints: Some(&[Endpoint::GeminiCount]),
         ..DEFAULT
     },
     // Its reference calls `max_tokens` deprecated, and takes both.

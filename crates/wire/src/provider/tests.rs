@@ -236,9 +236,34 @@ fn an_endpoint_that_a_provider_does_not_have_has_no_url() {
     }
     assert!(!has(Endpoint::Moderations).contains(&"azure"));
     assert!(!has(Endpoint::Rerank).contains(&"openai"));
-    // Nothing is known of it: nothing is ruled out.
-    for endpoint in Endpoint::OTHERS {
+    // Nothing is known of it: nothing is ruled out but what is asked in dialects that it does not speak.
+    for endpoint in Endpoint::OTHERS.into_iter().filter(|endpoint| !endpoint.counts()) {
         assert!(has(endpoint).contains(&"openai-compatible"));
+    }
+}
+
+/// Anthropic, "Count tokens in a Message"; OpenAI, "Get input token counts"; Google, "countTokens"; the routes of vLLM's and
+/// llama.cpp's servers.
+#[test]
+fn tokens_are_counted_where_the_dialects_own_provider_does() {
+    let count = |name: &str, endpoint| provider(name).unwrap().endpoint_url(endpoint, None, "m", None);
+    let url = count("anthropic", Endpoint::CountTokens).unwrap();
+    assert_eq!(url, "https://api.anthropic.com/v1/messages/count_tokens");
+    let url = count("openai", Endpoint::InputTokens).unwrap();
+    assert_eq!(url, "https://api.openai.com/v1/responses/input_tokens");
+    let url = count("gemini", Endpoint::GeminiCount).unwrap();
+    assert_eq!(url, "https://generativelanguage.googleapis.com/v1beta/models/m:countTokens");
+    for name in ["vllm", "llama-cpp", "fireworks"] {
+        assert!(provider(name).unwrap().has(Endpoint::CountTokens), "{name}");
+    }
+    for (name, endpoint) in [
+        ("openai", Endpoint::CountTokens),
+        ("openai-compatible", Endpoint::CountTokens),
+        ("anthropic", Endpoint::InputTokens),
+        ("groq", Endpoint::GeminiCount),
+    ] {
+        assert!(!provider(name).unwrap().has(endpoint), "{name}");
+        assert!(count(name, endpoint).is_err(), "{name}");
     }
 }
 
