@@ -1,6 +1,11 @@
 //! Inputs of translation that broke other gateways, by their numbers in `tests/cases.toml`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+#[path = "cases/gemini.rs"]
+mod gemini;
+#[path = "cases/usage.rs"]
+mod usage;
+
 use bytes::{Bytes, BytesMut};
 use pointsman_wire::dialect::Dialect;
 use pointsman_wire::grammar::{Ending, MessagesGrammar, ResponsesGrammar};

@@ -179,7 +179,7 @@ fn kind(media_type: &str) -> Option<MediaKind> {
 
 fn inline<'a>(data: &mut Members<'a>, whole: &'a RawValue, pointer: String) -> Result<Block<'a>, Unreadable> {
     let media_type = data.need_text("mimeType")?;
-    let base64 = data.need_text("data")?;
+    let base64 = standard(data.need_text("data")?);
     let title = data.take_text("displayName")?;
     Ok(match kind(&media_type) {
         Some(kind) => {
@@ -188,6 +188,20 @@ fn inline<'a>(data: &mut Members<'a>, whole: &'a RawValue, pointer: String) -> R
         }
         None => Block::Opaque(opaque(pointer, whole, Weight::Meaning)),
     })
+}
+
+/// Bytes in the alphabet that the other dialects ask for: Google's SDKs write the one for addresses (RFC 4648, section 5),
+/// and its API takes both.
+fn standard(base64: Text<'_>) -> Text<'_> {
+    let padding = match base64.len() % 4 {
+        2 => "==",
+        3 => "=",
+        _ => "",
+    };
+    if padding.is_empty() && memchr::memchr2(b'-', b'_', base64.as_bytes()).is_none() {
+        return base64;
+    }
+    Cow::Owned(base64.replace('-', "+").replace('_', "/") + padding)
 }
 
 /// Where Google's own stores are.
