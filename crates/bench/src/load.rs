@@ -28,6 +28,19 @@ impl Question {
         let body = format!(
             r#"{{"model":"{model}","stream":{stream},"temperature":0.5,"max_tokens":1000,"messages":[{{"role":"system","content":"Be brief."}},{{"role":"user","content":"{text}"}}]}}"#
         );
+        Self::post(to, path, &body)
+    }
+
+    /// The same as a Messages request.
+    pub(crate) fn messages(to: SocketAddr, model: &str, size: usize, stream: bool) -> Self {
+        let text = "words ".repeat(size.saturating_sub(150) / 6);
+        let body = format!(
+            r#"{{"model":"{model}","stream":{stream},"temperature":0.5,"max_tokens":1000,"system":"Be brief.","messages":[{{"role":"user","content":"{text}"}}]}}"#
+        );
+        Self::post(to, "/v1/messages", &body)
+    }
+
+    fn post(to: SocketAddr, path: &str, body: &str) -> Self {
         let length = body.len();
         let bytes = format!(
             "POST {path} HTTP/1.1\r\nhost: {to}\r\ncontent-type: application/json\r\naccept: */*\r\nauthorization: Bearer bench\r\nuser-agent: bench/1.0\r\ncontent-length: {length}\r\n\r\n{body}"

@@ -46,6 +46,8 @@ pub(crate) struct Figure {
     pub(crate) place: usize,
     pub(crate) unit: &'static str,
     pub(crate) values: BTreeMap<Way, Vec<f64>>,
+    /// Whose figure is asked for, and what it is measured by; the gateway's by nginx unless it says otherwise.
+    pub(crate) pair: Option<(Way, Way)>,
     /// At most so many times the yardstick's.
     pub(crate) most_ratio: Option<f64>,
     /// At most so much, in its unit.
@@ -127,6 +129,7 @@ impl Bench<'_> {
             other => other,
         };
         let path = match way {
+            Way::Translated => return Question::messages(self.stage.address(way), kind, size, stream),
             Way::Gateway => "/v1/chat/completions".to_owned(),
             Way::Direct | Way::Nginx => format!("/{folder}/v1/chat/completions"),
         };
@@ -160,6 +163,29 @@ impl Bench<'_> {
                 let (seen, cpu) = self.costing(way, &question, connections, arrival).await?;
                 let units = seen.total.len() as u64 * if stream { EVENTS } else { 1 };
                 self.figures.add(name, "us", way, cpu / units as f64).most_ratio = most;
+            }
+        }
+        self.translation().await
+    }
+
+    /// What it costs more when the client speaks another dialect than the provider, beside passing on in the same round.
+    async fn translation(&mut self) -> Result<()> {
+        let kinds = [
+            ("translation, cpu 1 KB request", "small", KIB, false, 32),
+            ("translation, cpu 100 KB request", "small", 100 * KIB, false, 32),
+            ("translation, cpu streamed event", "paced", KIB, true, 64),
+        ];
+        for (name, kind, size, stream, connections) in kinds {
+            if !self.wanted(name) {
+                continue;
+            }
+            for way in [Way::Gateway, Way::Translated] {
+                let question = self.question(way, kind, size, stream);
+                let (seen, cpu) = self.costing(way, &question, connections, Arrival::Closed).await?;
+                let units = seen.total.len() as u64 * if stream { EVENTS } else { 1 };
+                let figure = self.figures.add(name, "us", way, cpu / units as f64);
+                figure.pair = Some((Way::Translated, Way::Gateway));
+                figure.most_ratio = (size == KIB).then_some(3.0);
             }
         }
         Ok(())

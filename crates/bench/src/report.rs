@@ -42,7 +42,8 @@ impl Figure {
     }
 
     fn ratio(&self) -> Option<Spread> {
-        let pairs = self.of(Way::Gateway).into_iter().zip(self.of(Way::Nginx));
+        let (own, yard) = self.pair.unwrap_or((Way::Gateway, Way::Nginx));
+        let pairs = self.of(own).into_iter().zip(self.of(yard));
         Spread::of(&pairs.filter(|(_, yard)| *yard > 0.0).map(|(own, yard)| own / yard).collect::<Vec<_>>())
     }
 
@@ -65,8 +66,8 @@ impl Figure {
 /// As a table.
 pub(crate) fn text(figures: &Figures, pace: &Pace) -> String {
     let mut text = format!(
-        "{:<44} {:<4} {:<22} {:<22} {:<22} {:<18} target\n",
-        "median (least–most) of the rounds", "", "direct", "nginx", "pointsman", "ratio"
+        "{:<44} {:<4} {:<22} {:<22} {:<22} {:<22} {:<18} target\n",
+        "median (least–most) of the rounds", "", "direct", "nginx", "pointsman", "translated", "ratio"
     );
     for (name, figure) in figures.in_order() {
         let shown = |way| Spread::of(&figure.of(way)).map_or_else(String::new, Spread::text);
@@ -76,11 +77,12 @@ pub(crate) fn text(figures: &Figures, pace: &Pace) -> String {
             None => "",
         };
         let line = format!(
-            "{name:<44} {:<4} {:<22} {:<22} {:<22} {:<18} {} {verdict}",
+            "{name:<44} {:<4} {:<22} {:<22} {:<22} {:<22} {:<18} {} {verdict}",
             figure.unit,
             shown(Way::Direct),
             shown(Way::Nginx),
             shown(Way::Gateway),
+            shown(Way::Translated),
             figure
                 .ratio()
                 .map_or_else(String::new, |r| format!("{:.2} ({:.2}–{:.2})", r.median, r.least, r.most)),
@@ -113,7 +115,7 @@ pub(crate) fn json(figures: &Figures, pace: &Pace) -> Value {
                 object.insert(way.name().into(), value);
             }
         }
-        object.insert("ratio_to_nginx".into(), json!(figure.ratio().map(Spread::json)));
+        object.insert("ratio".into(), json!(figure.ratio().map(Spread::json)));
         object.insert("target_ratio".into(), json!(figure.most_ratio));
         object.insert("target".into(), json!(figure.most));
         object.insert("met".into(), json!(figure.verdict()));

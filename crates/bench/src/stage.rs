@@ -24,17 +24,21 @@ const NGINX: [&str; 4] =
 pub(crate) enum Way {
     Direct,
     Nginx,
+    /// The client's own dialect, passed on.
     Gateway,
+    /// A client of Messages before the same provider of Chat Completions.
+    Translated,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 3] = [Self::Direct, Self::Nginx, Self::Gateway];
+    pub(crate) const ALL: [Self; 4] = [Self::Direct, Self::Nginx, Self::Gateway, Self::Translated];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Nginx => "nginx",
             Self::Gateway => "pointsman",
+            Self::Translated => "translated",
         }
     }
 }
@@ -111,7 +115,7 @@ impl Stage {
         match way {
             Way::Direct => self.upstream,
             Way::Nginx => self.nginx,
-            Way::Gateway => self.gateway,
+            Way::Gateway | Way::Translated => self.gateway,
         }
     }
 
@@ -120,7 +124,7 @@ impl Stage {
         match way {
             Way::Direct => &[],
             Way::Nginx => &self.nginx_family,
-            Way::Gateway => &self.gateway_family,
+            Way::Gateway | Way::Translated => &self.gateway_family,
         }
     }
 }
