@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::answer::copy_rate_limits;
 use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
+use crate::formed;
 use crate::names::{self, Names};
 use crate::piped::{self, Piped};
 use crate::reading::{self, Live, Reading};
@@ -376,11 +377,11 @@ async fn plain(
     started: Instant,
 ) -> Result<AttemptEnd, AttemptFailure> {
     let body = pin!(read_whole(exchange, response.body, &attempt.limits, started)).await?;
-    answered(exchange, attempt, response.headers, body)
+    pin!(answered(exchange, attempt, response.headers, body)).await
 }
 
 /// A whole answer is here: is it one?
-pub(crate) fn answered(
+pub(crate) async fn answered(
     exchange: &mut Exchange,
     attempt: &Attempt,
     headers: HeaderMap,
@@ -399,6 +400,7 @@ pub(crate) fn answered(
     if let Some(model) = facts.model {
         verdict::check_model(exchange, attempt, &model)?;
     }
+    formed::check(exchange, &body, exchange.spoken(), Phase::Headers).await?;
     let body = exchange.in_clients_dialect(body)?;
     exchange.commit(None);
     Ok(AttemptEnd::Whole(Whole { headers, content_type: JSON, body }))

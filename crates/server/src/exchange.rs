@@ -22,6 +22,7 @@ use crate::answer::Provenance;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock::Entropy;
+use crate::formed::Wanted;
 use crate::limits::{Claim, InFlight};
 use crate::record;
 use crate::run::Worker;
@@ -39,6 +40,8 @@ pub(crate) struct Inbound {
     pub(crate) caller_keys: BTreeMap<String, SecretString>,
     pub(crate) route: Option<String>,
     pub(crate) envelope: Envelope,
+    /// The form that an answer must have before its release.
+    pub(crate) wanted: Option<Wanted>,
     /// The client's own bytes: never changed, rendered afresh for each attempt.
     pub(crate) body: Bytes,
     pub(crate) headers: http::HeaderMap,

@@ -15,6 +15,7 @@ mod counting;
 mod descriptors;
 mod exchange;
 mod fail;
+mod formed;
 mod gemini;
 mod guard;
 mod ids;

@@ -34,6 +34,7 @@ use crate::auth::{Caller, authenticate, caller_keys};
 use crate::counting;
 use crate::exchange::{Exchange, Inbound};
 use crate::fail::ApiError;
+use crate::formed;
 use crate::gemini::{self, Called};
 use crate::guard::{Hosts, refuse_compressed, refuse_long_headers, refuse_loops};
 use crate::names::Names;
@@ -177,6 +178,7 @@ async fn generate(
     let asked = Asked { caller: &caller, envelope: &envelope, headers: &parts.headers };
     let providers = caller_keys.keys().cloned().collect();
     let (route, request) = asked.understood(app, &snapshot, app.next_number(), providers)?;
+    let wanted = formed::wanted(&envelope, &body, request.governance.stream.buffer).await?;
     let inbound = Inbound {
         id: id.to_owned(),
         correlation_id: ids::correlation_id(&parts.headers),
@@ -184,6 +186,7 @@ async fn generate(
         caller_keys,
         route,
         envelope,
+        wanted,
         body,
         headers: parts.headers,
         accepted,

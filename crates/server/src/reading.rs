@@ -1,6 +1,8 @@
 //! A stream before its release: events are held until the first meaningful one is there (or enough of them, or all), so
 //! that a failure before still fails over unseen.
 
+use std::pin::pin;
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pointsman_core::controller::{Attempt, AttemptLimits, Limit};
@@ -9,12 +11,13 @@ use pointsman_core::request::Shape;
 use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
 use pointsman_wire::chat::{BadCompletion, GatherError};
-use pointsman_wire::dialect::{ChunkKind, Gather, StreamTap};
+use pointsman_wire::dialect::{ChunkKind, Dialect, Gather, StreamTap};
 use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::{self, AttemptEnd, JSON, MAX_ANSWER, Way, Whole, in_band};
 use crate::exchange::{AttemptFailure, Exchange};
+use crate::formed;
 use crate::relay::AFTER_FINISH;
 use crate::verdict::{self, Struck};
 
@@ -209,7 +212,7 @@ pub(crate) async fn until_released(
         }
     }
     if let Some(json) = reading.json.take() {
-        return not_streamed(exchange, attempt, reading, json.freeze(), way);
+        return pin!(not_streamed(exchange, attempt, reading, json.freeze(), way)).await;
     }
     if !reading.is_complete() {
         let words = "the stream ended before its answer was complete";
@@ -218,17 +221,31 @@ pub(crate) async fn until_released(
     exchange.usage = reading.tap.usage().copied();
     if let Some(gather) = gather {
         let body = gather.finish().map_err(|e| gathered_badly(exchange, &reading, e))?;
+        formed::check(exchange, &body, dialect, reading.phase()).await?;
         let body = exchange.in_clients_dialect(body)?;
         commit(exchange, &reading);
         return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, content_type: JSON, body }));
+    }
+    if exchange.inbound.wanted.is_some() {
+        let body = gathered(&reading, dialect).map_err(|e| gathered_badly(exchange, &reading, e))?;
+        formed::check(exchange, &body, dialect, reading.phase()).await?;
     }
     reading.ended = true;
     commit(exchange, &reading);
     Ok(reading.into_live())
 }
 
+/// What is held as one answer.
+fn gathered(reading: &Reading, dialect: Dialect) -> Result<Bytes, GatherError> {
+    let mut gather = Gather::new(dialect, MAX_ANSWER);
+    for event in &reading.held {
+        gather.event(event.event.as_deref(), &event.data)?;
+    }
+    gather.finish()
+}
+
 /// The provider answered with one JSON value: mostly an error, and for a client that wants no stream perhaps its answer.
-fn not_streamed(
+async fn not_streamed(
     exchange: &mut Exchange,
     attempt: &Attempt,
     reading: Reading,
@@ -236,7 +253,7 @@ fn not_streamed(
     way: Way,
 ) -> Result<AttemptEnd, AttemptFailure> {
     if way == Way::Gather {
-        return attempt::answered(exchange, attempt, reading.headers, body);
+        return attempt::answered(exchange, attempt, reading.headers, body).await;
     }
     let endpoint = exchange.inbound.envelope.endpoint();
     Err(match endpoint.check_answer(reading.tap.dialect(), &body) {

@@ -82,6 +82,13 @@ pub(crate) fn bad_response(detail: &str, phase: Phase, lost: bool) -> AttemptFai
     AttemptFailure { failed, error: None, detail: detail.to_owned() }
 }
 
+/// An answer that does not have the form that it must have.
+pub(crate) fn schema_invalid(detail: &str, phase: Phase) -> AttemptFailure {
+    let mut failure = bad_response(detail, phase, false);
+    failure.failed.kind = FailureKind::SchemaInvalid;
+    failure
+}
+
 /// The connection broke within an answer.
 pub(crate) fn cut(error: &TransportError, phase: Phase) -> AttemptFailure {
     let mut failure = bad_response(&error.to_string(), phase, true);

@@ -27,6 +27,8 @@ mod attempts;
 mod chunks;
 #[path = "cases/errors.rs"]
 mod errors;
+#[path = "cases/formed.rs"]
+mod formed;
 #[path = "../../upstream/tests/transport/frames.rs"]
 #[allow(dead_code)] // shared with the tests of the transport
 mod frames;

@@ -4,6 +4,7 @@
 //! The client's body is read afresh for each attempt, so that a failover across dialects is the same as a first try. What was
 //! lost on the way is told; what would mean something else is refused before anything is sent.
 
+mod form;
 mod names;
 mod pairing;
 mod seal;
@@ -20,6 +21,7 @@ use crate::passthrough::MaxTokensName;
 use crate::responses::Echo;
 use crate::{chat, gemini, messages, responses};
 
+pub use form::{Form, form, formed};
 pub use names::Names;
 pub(crate) use names::fingerprint;
 pub use seal::origin;
