@@ -141,13 +141,15 @@ impl Relay {
         (!out.is_empty()).then(|| out.freeze())
     }
 
-    /// Writes an event in the client's dialect.
+    /// Writes an event in the client's dialect. What the translation holds on to is memory like that of bodies.
     fn translate(&mut self, event: &SseEvent, out: &mut BytesMut) {
-        if let Some(translator) = &mut self.translator
-            && let Err(error) = translator.event(event.event.as_deref(), &event.data, out)
-        {
-            self.break_off(verdict::bad_response(&error.to_string(), Phase::Committed, false), out);
-        }
+        let Some(translator) = &mut self.translator else { return };
+        let failure = match translator.event(event.event.as_deref(), &event.data, out) {
+            Err(error) => verdict::bad_response(&error.to_string(), Phase::Committed, false),
+            Ok(()) if self.exchange.inbound.claim.grow_to(translator.held()) => return,
+            Ok(()) => verdict::no_room(Phase::Committed),
+        };
+        self.break_off(failure, out);
     }
 
     fn write_held(&self, held: &[SseEvent], mut disclosure: Option<&str>, out: &mut BytesMut) {

@@ -379,3 +379,22 @@ async fn an_early_stream_says_who_answers() {
         assert_eq!(answer.named_events()[0].data["pointsman"]["target"], target);
     }
 }
+
+/// C084: what a translated stream keeps of itself, since its last event repeats it, is memory like that of bodies: one
+/// that finds none ends honestly, and nothing of it is put down to the provider.
+#[tokio::test]
+async fn a_translated_stream_that_finds_no_memory_breaks_off() {
+    let world = world("server: { listen: 127.0.0.1:0, max_body: 64KiB, body_memory: 64KiB }\n").await;
+    let mut long = Script::healthy();
+    long.answer.text = Some("word ".repeat(30_000));
+    world.sim(C).set(long);
+    let answer = world.respond(&request("llama", true)).await;
+    assert_eq!(answer.end_of_responses(), Ending::Error);
+    let events = answer.named_events();
+    let deltas = events.iter().filter(|event| event.name == "response.output_text.delta").count();
+    assert!((100..30_000).contains(&deltas), "{deltas}");
+    assert_eq!(events.last().map(|event| event.name.as_str()), Some("response.failed"));
+    let domains = world.gateway.app().with_fleet(|fleet| fleet.domains(world.clock.now()));
+    assert!(domains.iter().all(|domain| domain.failures_in_a_row == 0), "{domains:?}");
+    assert_eq!(world.gateway.app().admission.body_bytes(), 0);
+}

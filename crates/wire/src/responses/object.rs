@@ -41,6 +41,11 @@ impl std::fmt::Debug for Echo {
 }
 
 impl Echo {
+    /// How much it takes, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.0.iter().map(|(_, value)| value.get().len()).sum()
+    }
+
     /// Reads it from the client's request.
     pub(crate) fn of(body: &[u8]) -> Self {
         let Ok(mut members) = Members::of_body(body) else { return Self::default() };

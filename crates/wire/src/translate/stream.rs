@@ -125,6 +125,12 @@ impl StreamTranslator {
             Reader::Gemini(reader) => reader.read(data, &mut self.events),
         }
         self.write(out);
+        let (waiting, kept) = self.sizes();
+        if waiting > MAX_HELD || kept > MAX_KEPT { Err(TooMuchHeld) } else { Ok(()) }
+    }
+
+    /// How much of the answer waits for its turn, and how much is kept to be repeated, in bytes.
+    fn sizes(&self) -> (usize, usize) {
         let early = if let Reader::Chat(reader) = &self.reader { reader.held() } else { 0 };
         let (waiting, kept) = match &self.writer {
             Writer::Chat(_) => (0, 0),
@@ -132,7 +138,15 @@ impl StreamTranslator {
             Writer::Gemini(writer) => (writer.held(), 0),
             Writer::Responses(writer) => (0, writer.kept()),
         };
-        if early + waiting > MAX_HELD || kept > MAX_KEPT { Err(TooMuchHeld) } else { Ok(()) }
+        (early + waiting, kept)
+    }
+
+    /// How much memory this holds on to, of the request and of the answer, in bytes.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let (waiting, kept) = self.sizes();
+        let repeated = if let Writer::Responses(writer) = &self.writer { writer.repeated() } else { 0 };
+        waiting + kept + repeated
     }
 
     /// What an event that ends the client's stream with an error must repeat of it.

@@ -118,6 +118,11 @@ impl EventWriter {
         self.kept
     }
 
+    /// How much of the request is kept, to be repeated, in bytes.
+    pub(crate) fn repeated(&self) -> usize {
+        self.echo.size()
+    }
+
     /// Appends what this event says.
     pub(crate) fn write(&mut self, event: &Event, out: &mut Sink<'_>) {
         if !matches!(event, Event::Close { .. } | Event::Stop(_)) {
