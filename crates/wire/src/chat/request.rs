@@ -50,6 +50,7 @@ pub(super) const COMMON: [(&str, CommonName); 8] = [
 
 const PLACES: Places = Places {
     format: "/response_format",
+    format_name: "/response_format/json_schema/name",
     max_output: "/max_completion_tokens",
     reasoning: "/reasoning_effort",
     stop: "/stop",

@@ -35,6 +35,7 @@ const COMMON: [(&str, CommonName); 3] = [
 
 const PLACES: Places = Places {
     format: "/generationConfig/responseMimeType",
+    format_name: "",
     max_output: "/generationConfig/maxOutputTokens",
     reasoning: "/generationConfig/thinkingConfig",
     stop: "/generationConfig/stopSequences",

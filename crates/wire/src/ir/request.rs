@@ -99,6 +99,8 @@ pub struct Common<'a> {
 pub struct Places {
     /// [`Request::format`].
     pub format: &'static str,
+    /// The name of a schema, where the dialect has one.
+    pub format_name: &'static str,
     /// [`Request::max_output`].
     pub max_output: &'static str,
     /// [`Request::reasoning`].

@@ -29,6 +29,7 @@ const BILLING: &str = "x-anthropic-billing-header:";
 
 const PLACES: Places = Places {
     format: "/output_config/format",
+    format_name: "",
     max_output: "/max_tokens",
     reasoning: "/thinking",
     stop: "/stop_sequences",

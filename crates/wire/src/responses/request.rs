@@ -46,6 +46,7 @@ pub(super) const COMMON: [(&str, CommonName); 4] = [
 
 const PLACES: Places = Places {
     format: "/text/format",
+    format_name: "/text/format/name",
     max_output: "/max_output_tokens",
     reasoning: "/reasoning",
     // It has none.

@@ -509,7 +509,7 @@ impl<'r> Writer<'r> {
                     self.losses.changed(place, note);
                 }
                 if name.is_some() || description.is_some() {
-                    self.losses.dropped(format!("{place}/json_schema/name"), "a schema has no name here");
+                    self.losses.dropped(request.places.format_name, "a schema has no name here");
                 }
                 Ok(Some(OutFormat::JsonSchema { schema: schema.schema }))
             }

@@ -125,7 +125,7 @@ fn max_tokens(request: &Request<'_>, to: &Destination<'_>, losses: &mut Losses) 
 fn schema<'r>(request: &'r Request<'_>, losses: &mut Losses) -> Option<&'r RawValue> {
     let Some(Format::Schema { name, description, schema, .. }) = &request.format else { return None };
     if name.is_some() || description.is_some() {
-        losses.dropped(format!("{}/json_schema/name", request.places.format), "a schema has no name here");
+        losses.dropped(request.places.format_name, "a schema has no name here");
     }
     Some(schema)
 }
