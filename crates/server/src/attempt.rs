@@ -24,6 +24,7 @@ use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 
 use crate::answer::copy_rate_limits;
+use crate::counting;
 use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
 use crate::formed;
 use crate::names::{self, Names};
@@ -83,7 +84,7 @@ impl Way {
 pub(crate) async fn run(exchange: &mut Exchange, attempt: &Attempt) -> AttemptEnd {
     exchange.notes.push(AttemptNote::default());
     // What an earlier attempt reported says nothing of this one.
-    (exchange.usage, exchange.model_mismatch) = (None, None);
+    (exchange.usage, exchange.guess, exchange.model_mismatch) = (None, None, None);
     (exchange.translation, exchange.losses) = (None, None);
     let started = Instant::now();
     // Pinned here, as below: a future that is awaited where it is made is moved there whole, and these are large.
@@ -401,9 +402,10 @@ pub(crate) async fn answered(
         verdict::check_model(exchange, attempt, &model)?;
     }
     formed::check(exchange, &body, exchange.spoken(), Phase::Headers).await?;
-    let body = exchange.in_clients_dialect(body)?;
+    let told = exchange.in_clients_dialect(body.clone())?;
+    counting::guess(exchange, &body, exchange.spoken()).await;
     exchange.commit(None);
-    Ok(AttemptEnd::Whole(Whole { headers, content_type: JSON, body }))
+    Ok(AttemptEnd::Whole(Whole { headers, content_type: JSON, body: told }))
 }
 
 /// A whole answer that is text for people: a transcript, subtitles.

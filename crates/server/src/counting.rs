@@ -7,6 +7,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use pointsman_core::controller::{Cause, Stop};
 use pointsman_core::kind::FailureKind;
+use pointsman_wire::chat::Usage;
+use pointsman_wire::dialect::Dialect;
+use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::tokens::{self, Count, Family};
 use tokio::sync::Semaphore;
 
@@ -67,6 +70,22 @@ pub(crate) async fn estimated(mut exchange: Box<Exchange>) -> Response<ClientBod
     headers.insert(http::header::CONTENT_TYPE, JSON);
     exchange.provenance().write(&mut headers, exchange.snapshot.config.server.expose);
     answer(headers, full(Bytes::from(tokens::told(endpoint, count.tokens))))
+}
+
+/// Counts what a whole answer in this dialect took, where its provider does not tell: the request is still here.
+pub(crate) async fn guess(exchange: &mut Exchange, answer: &Bytes, spoken: Dialect) {
+    let envelope = &exchange.inbound.envelope;
+    if exchange.usage.is_some() || envelope.endpoint() != Endpoint::Generation {
+        return;
+    }
+    let (asked, rough) = (envelope.dialect(), envelope.estimated_prompt_tokens());
+    let (family, request, answer) = (family(exchange), exchange.inbound.body.clone(), answer.clone());
+    let counted = apart(request.len() + answer.len(), move || {
+        let input = family.request(asked, &request).map_or(rough, |count| count.tokens);
+        let output = family.answer(spoken, &answer).map_or(0, |count| count.tokens);
+        Usage { input_tokens: input, output_tokens: output, ..Usage::default() }
+    });
+    exchange.guess = counted.await;
 }
 
 /// The family of the requested model, by its own name, else by what its first target's provider calls it.

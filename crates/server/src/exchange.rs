@@ -13,7 +13,7 @@ use pointsman_core::plan::Planner;
 use pointsman_core::request::Request;
 use pointsman_core::time::Instant;
 use pointsman_wire::chat::Usage;
-use pointsman_wire::dialect::Dialect;
+use pointsman_wire::dialect::{Dialect, StreamTap};
 use pointsman_wire::envelope::Envelope;
 use pointsman_wire::error::{UpstreamError, mask_credentials};
 use secrecy::SecretString;
@@ -76,6 +76,8 @@ pub(crate) struct Exchange {
     pub(crate) controller: Controller,
     pub(crate) notes: Vec<AttemptNote>,
     pub(crate) usage: Option<Usage>,
+    /// What the answer took by estimate, in case that its provider tells no usage.
+    pub(crate) guess: Option<Usage>,
     pub(crate) model_mismatch: Option<String>,
     /// How the answer of the present attempt is translated, if its target speaks another dialect than the client.
     pub(crate) translation: Option<Translation>,
@@ -116,6 +118,7 @@ impl Exchange {
             controller,
             notes: Vec::new(),
             usage: None,
+            guess: None,
             model_mismatch: None,
             translation: None,
             losses: None,
@@ -147,6 +150,18 @@ impl Exchange {
         let body = std::mem::take(&mut self.inbound.body);
         self.inbound.claim.shrink_by(body.len());
         self.tell(Event::Committed { first_token: after });
+    }
+
+    /// What a stream told of its usage; where that is nothing, what it took by estimate: a quarter of the output's bytes.
+    pub(crate) fn note_usage(&mut self, tap: &StreamTap) {
+        self.usage = tap.usage().copied().or(self.usage);
+        if self.usage.is_none() && self.inbound.envelope.endpoint().generates() {
+            self.guess = Some(Usage {
+                input_tokens: self.inbound.envelope.estimated_prompt_tokens(),
+                output_tokens: tap.output_chars().div_ceil(4),
+                ..Usage::default()
+            });
+        }
     }
 
     /// The answer is complete.

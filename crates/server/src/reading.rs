@@ -16,6 +16,7 @@ use pointsman_wire::sse::{SseDecoder, SseEvent};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::{self, AttemptEnd, JSON, MAX_ANSWER, Way, Whole, in_band};
+use crate::counting;
 use crate::exchange::{AttemptFailure, Exchange};
 use crate::formed;
 use crate::relay::AFTER_FINISH;
@@ -222,9 +223,10 @@ pub(crate) async fn until_released(
     if let Some(gather) = gather {
         let body = gather.finish().map_err(|e| gathered_badly(exchange, &reading, e))?;
         formed::check(exchange, &body, dialect, reading.phase()).await?;
-        let body = exchange.in_clients_dialect(body)?;
+        let told = exchange.in_clients_dialect(body.clone())?;
+        counting::guess(exchange, &body, dialect).await;
         commit(exchange, &reading);
-        return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, content_type: JSON, body }));
+        return Ok(AttemptEnd::Whole(Whole { headers: reading.headers, content_type: JSON, body: told }));
     }
     if exchange.inbound.wanted.is_some() {
         let body = gathered(&reading, dialect).map_err(|e| gathered_badly(exchange, &reading, e))?;

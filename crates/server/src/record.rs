@@ -61,12 +61,13 @@ fn entry(exchange: &Exchange) -> RequestEntry {
         early: exchange.early,
         duration_ms: since_ms(exchange, exchange.app.clock.now()),
         first_token_ms: exchange.first_token.map(|at| since_ms(exchange, at)),
-        usage: exchange.usage.map(|u| UsageEntry {
+        usage: exchange.usage.or(exchange.guess).map(|u| UsageEntry {
             input_tokens: u.input_tokens,
             cached_tokens: u.cached_tokens,
             cache_write_tokens: u.cache_write_tokens,
             output_tokens: u.output_tokens,
             reasoning_tokens: u.reasoning_tokens,
+            estimated: exchange.usage.is_none(),
         }),
         cost_micro_usd: cost(exchange),
         malformed_events: exchange.malformed,
@@ -77,7 +78,7 @@ fn entry(exchange: &Exchange) -> RequestEntry {
 
 /// What the answer cost: its usage by the price of the model that answered.
 fn cost(exchange: &Exchange) -> Option<u64> {
-    let usage = exchange.usage?;
+    let usage = exchange.usage.or(exchange.guess)?;
     let last = exchange.controller.attempts().last()?;
     let price = exchange.controller.candidate(last.candidate)?.price?;
     let by = |tokens: u64, per_million: u64| u128::from(tokens) * u128::from(per_million);

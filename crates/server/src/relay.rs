@@ -354,14 +354,14 @@ impl Relay {
 
     fn finished(&mut self) {
         self.state = State::Over;
-        self.exchange.usage = self.live.tap.usage().copied();
+        self.exchange.note_usage(&self.live.tap);
         self.exchange.succeed();
     }
 
     /// One error in the client's dialect, and nothing after it.
     fn break_off(&mut self, failure: AttemptFailure, out: &mut BytesMut) {
         self.state = State::Over;
-        self.exchange.usage = self.live.tap.usage().copied();
+        self.exchange.note_usage(&self.live.tap);
         let excused = failure.failed.excused || self.slow_for >= SLOW_CLIENT;
         let failed =
             Failed { kind: FailureKind::PartialStream, phase: Phase::Committed, excused, ..failure.failed };
@@ -400,7 +400,7 @@ fn given_up(detail: &str) -> AttemptFailure {
 impl Drop for Relay {
     fn drop(&mut self) {
         // A client that left in the middle is charged for what the provider reported until then.
-        self.exchange.usage = self.exchange.usage.or_else(|| self.live.tap.usage().copied());
+        self.exchange.note_usage(&self.live.tap);
         self.exchange.app.metrics.stream_closed();
     }
 }

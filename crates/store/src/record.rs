@@ -140,6 +140,8 @@ pub struct UsageEntry {
     pub output_tokens: u64,
     /// Of these, reasoning.
     pub reasoning_tokens: u64,
+    /// The provider told none: these are the gateway's own estimate.
+    pub estimated: bool,
 }
 
 #[cfg(test)]

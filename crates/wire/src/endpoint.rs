@@ -89,6 +89,12 @@ impl Endpoint {
         self.path()?.strip_prefix('/')
     }
 
+    /// Whether a model writes its answer, token by token, as text.
+    #[must_use]
+    pub fn generates(self) -> bool {
+        matches!(self, Self::Generation | Self::Completions)
+    }
+
     /// Whether it tells how many tokens a request has. What it tells of one model is not true of another, and where nobody
     /// can be asked it can be estimated (see [`crate::tokens`]).
     #[must_use]

@@ -179,8 +179,41 @@ async fn a_stream_without_usage_is_complete() {
         world.sim(0).set(Script::healthy().usage(shape));
         let answer = world.post(&chat("gpt-4o", true)).await;
         assert_whole_from(&answer, "a");
-        assert_eq!(world.entry(&answer).usage, None, "unknown is not zero");
+        let usage = world.entry(&answer).usage.unwrap();
+        assert!(usage.estimated && usage.input_tokens > 0, "unknown is not zero: {usage:?}");
+        assert_eq!(usage.output_tokens, answer.content().len().div_ceil(4) as u64);
     }
+}
+
+/// Whoever tells what it took is believed; of a whole answer the tokens are counted else.
+#[tokio::test]
+async fn an_answer_without_usage_is_counted_and_the_record_says_so() {
+    let request = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "What is the capital of France?"}]});
+    for rest in ["", "defaults: { stream: { gather: on } }"] {
+        for shape in [UsageShape::Null, UsageShape::Missing] {
+            let world = alone(rest).await;
+            world.sim(0).set(Script::answer("The capital of France is Paris.").usage(shape));
+            let answer = world.post(&request).await;
+            let usage = world.entry(&answer).usage.unwrap();
+            // Seven tokens a text, one of the role, and three each around the message and before the answer.
+            assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (14, 7, true), "{rest}");
+        }
+        let world = alone(rest).await;
+        let answer = world.post(&request).await;
+        assert!(!world.entry(&answer).usage.unwrap().estimated);
+    }
+}
+
+/// A client that leaves is charged for what it had got.
+#[tokio::test]
+async fn a_stream_that_breaks_without_usage_is_estimated_by_what_was_sent() {
+    let world = alone("").await;
+    world.sim(0).set(Script::cut_after(40).tokens(60));
+    let answer = world.post(&chat("gpt-4o", true)).await;
+    let entry = world.entry(&answer);
+    let usage = entry.usage.unwrap();
+    assert_eq!((entry.terminal, usage.estimated), ("partial", true));
+    assert_eq!(usage.output_tokens, answer.content().len().div_ceil(4) as u64);
 }
 
 /// The client's other stream options stay as they are.
