@@ -68,6 +68,16 @@ fn every_way_of_writing_googles_address_leads_to_its_endpoint() {
 }
 
 #[test]
+fn every_way_of_writing_bedrocks_address_leads_to_its_endpoint() {
+    let endpoint = "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse";
+    assert_eq!(url("bedrock", ", region: us-east-1", Dialect::Bedrock), endpoint);
+    for path in ["", "/", "/model/x%3A0/converse", "/model/x/converse-stream"] {
+        let more = format!(", base_url: \"https://bedrock-runtime.us-east-1.amazonaws.com{path}\"");
+        assert_eq!(url("bedrock", &more, Dialect::Bedrock), endpoint, "{path}");
+    }
+}
+
+#[test]
 fn a_server_of_ones_own_has_both_endpoints_below_one_base() {
     for name in ["vllm", "llama-cpp", "sglang", "ollama"] {
         for path in ["", "/v1", "/v1/messages", "/v1/chat/completions"] {
@@ -85,7 +95,7 @@ fn the_table_of_providers_has_a_line_for_each_with_its_address() {
         text.lines().filter_map(|line| Some((line.strip_prefix("| `")?.split_once('`')?.0, line))).collect();
     for row in providers() {
         let line = lines.get(row.name).unwrap_or_else(|| panic!("no line for {}", row.name));
-        let without_an_address = ["azure", "openai-compatible"].contains(&row.name);
+        let without_an_address = ["azure", "openai-compatible", "bedrock"].contains(&row.name);
         let (more, address) = match without_an_address {
             true => (", base_url: \"http://h/x\"", "`"),
             false => ("", config(row.name, "").upstreams.remove(0).base_url.leak() as &str),

@@ -3,6 +3,7 @@
 
 pub mod configuration;
 pub mod failure;
+pub mod frames;
 pub mod framing;
 pub mod request;
 pub mod stream;

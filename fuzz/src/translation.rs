@@ -10,12 +10,23 @@ use pointsman_wire::sse::SseDecoder;
 use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, request};
 use serde_json::value::RawValue;
 
+/// From this number on one side is Bedrock.
+const BEDROCK: usize = 216;
+
 /// Takes the first byte for the direction and for what comes: a request, a plain answer or a stream.
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let number = usize::from(*first);
-    let from = Dialect::ALL[number % 4];
-    let to = Dialect::ALL[(number + 1 + number / 4 % 3) % 4];
+    let from = Dialect::CLIENTS[number % 4];
+    // No client speaks Bedrock: requests go there, and answers come from there.
+    if number >= BEDROCK {
+        return match (number - BEDROCK) / 4 % 3 {
+            0 => asked(rest, from, Dialect::Bedrock, first & 1 == 1),
+            1 => answered(rest, Dialect::Bedrock, from),
+            _ => streamed(rest, Dialect::Bedrock, from),
+        };
+    }
+    let to = Dialect::CLIENTS[(number + 1 + number / 4 % 3) % 4];
     match number / 12 % 3 {
         0 => asked(rest, from, to, first & 128 == 128),
         1 => answered(rest, from, to),
@@ -24,7 +35,7 @@ pub fn check(data: &[u8]) {
 }
 
 fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
-    for model in ["claude-sonnet-4-5", "claude-opus-5-5", "gpt-4o", "gemini-3-pro", "gemini-2.5-flash"] {
+    for model in ["claude-sonnet-4-5", "claude-opus-5-5", "us.amazon.nova-pro-v1:0", "gpt-4o", "gemini-3-pro", "gemini-2.5-flash"] {
         let destination = Destination {
             model,
             stream,
@@ -38,7 +49,7 @@ fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
         let Ok(written) = request(body, from, to, &destination) else { continue };
         let sent = members(&written.body);
         let says = |name: &str| sent.get(name).map(|value| value.get());
-        if to == Dialect::Gemini {
+        if matches!(to, Dialect::Gemini | Dialect::Bedrock) {
             assert_eq!((says("model"), says("stream")), (None, None), "the path says both");
         } else {
             assert_eq!(
@@ -50,6 +61,9 @@ fn asked(body: &[u8], from: Dialect, to: Dialect, stream: bool) {
         }
         let again = request(body, from, to, &destination).expect("it was translated before");
         assert_eq!(again.body, written.body, "the same each time");
+        if to == Dialect::Bedrock {
+            continue;
+        }
         // What is sent is a request of its dialect: it can be read again.
         let back = request(&written.body, to, from, &destination);
         assert!(!matches!(back, Err(pointsman_wire::translate::Refused::Unreadable(_))), "{back:?}");

@@ -21,13 +21,14 @@ struct Target {
     more_seeds: &'static [&'static str],
 }
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     Target { name: "sse", dictionary: "stream", more_seeds: &[] },
     Target { name: "envelope", dictionary: "envelope", more_seeds: &[] },
     Target { name: "chat", dictionary: "stream", more_seeds: &["crates/wire/tests/golden/chat"] },
     Target { name: "messages", dictionary: "stream", more_seeds: &["crates/wire/tests/golden/messages"] },
     Target { name: "responses", dictionary: "stream", more_seeds: &["crates/wire/tests/golden/responses"] },
     Target { name: "gemini", dictionary: "stream", more_seeds: &["crates/wire/tests/golden/gemini"] },
+    Target { name: "bedrock", dictionary: "stream", more_seeds: &["crates/wire/tests/golden/bedrock"] },
     Target { name: "translate", dictionary: "stream", more_seeds: &[] },
     Target { name: "error", dictionary: "error", more_seeds: &[] },
     Target { name: "config", dictionary: "config", more_seeds: &["crates/config/tests/good"] },

@@ -42,7 +42,7 @@ pub(crate) fn read(text: &str, provider: &Provider) -> Result<Place, String> {
     match provider.form {
         BaseForm::WithVersion if segments.is_empty() => add_version(&mut segments, provider, &mut notes),
         BaseForm::WithoutVersion => strip_version(&mut segments, provider, &mut notes),
-        BaseForm::WithVersion | BaseForm::Azure => {}
+        BaseForm::WithVersion | BaseForm::Azure | BaseForm::Unversioned => {}
     }
     let path: String = segments.iter().map(|s| format!("/{s}")).collect();
     let base_url = format!("{}{path}", url.origin(false));
@@ -184,12 +184,21 @@ fn strip_endpoint(
     Ok(())
 }
 
-/// A whole endpoint of Gemini ends in a model and what is asked of it, and a stream's has a query.
+/// A whole endpoint of Gemini ends in a model and what is asked of it, and a stream's has a query. One of Bedrock has the model
+/// before its last part.
 fn strip_call(segments: &mut Vec<String>, provider: &Provider, notes: &mut Vec<String>) -> bool {
     let calls = |segment: &String| {
         [":generateContent", ":streamGenerateContent"].iter().any(|end| segment.ends_with(end))
     };
     let whole = provider.dialects.contains(&"gemini") && segments.last().is_some_and(calls);
+    if let [.., model, _, call] = segments.as_slice()
+        && provider.is_aws()
+        && model == "model"
+        && ["converse", "converse-stream", "invoke", "invoke-with-response-stream"].contains(&call.as_str())
+    {
+        segments.truncate(segments.len().saturating_sub(3));
+        notes.push("names a whole endpoint".to_owned());
+    }
     if whole {
         segments.truncate(segments.len().saturating_sub(2));
         notes.push("names a whole endpoint".to_owned());

@@ -77,6 +77,35 @@ pub enum Credential {
     Secret(SecretString),
     /// The caller brings it.
     Caller,
+    /// Requests are signed with a credential of AWS.
+    Aws(AwsCredential),
+}
+
+/// What requests to AWS are signed with.
+#[derive(Clone, Debug)]
+pub struct AwsCredential {
+    /// The region that the signature holds for.
+    pub region: String,
+    /// Where the credential comes from.
+    pub source: AwsSource,
+}
+
+/// Where a credential of AWS comes from.
+#[derive(Clone, Debug)]
+pub enum AwsSource {
+    /// Whatever the machine has: environment, profile file, container, instance.
+    Chain,
+    /// A profile of AWS's own files.
+    Profile(String),
+    /// Written in the configuration.
+    Static {
+        /// Its name. No secret, and nothing to be shown either.
+        access_key_id: SecretString,
+        /// What signs.
+        secret_access_key: SecretString,
+        /// What goes with a credential that holds for some time.
+        session_token: Option<SecretString>,
+    },
 }
 
 /// Which HTTP version is spoken to a target.

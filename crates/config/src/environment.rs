@@ -8,6 +8,7 @@ use pointsman_core::target::Catalog;
 use secrecy::SecretString;
 
 use crate::Loaded;
+use crate::aws;
 use crate::base_url::{self, Place};
 use crate::catalog;
 use crate::config::{AdminConfig, Auth, Azure, Config, Credential, ServerConfig, Source, Telemetry};
@@ -68,7 +69,8 @@ impl std::error::Error for NoTargets {}
 ///
 /// A provider is there if its key is set (`OPENAI_API_KEY`, `MISTRAL_API_KEY`, `GROQ_API_KEY`, `XAI_API_KEY` and so on:
 /// the table of providers), or its address (`OPENAI_BASE_URL`, `OLLAMA_HOST`), or for Azure `AZURE_OPENAI_ENDPOINT` with
-/// `AZURE_OPENAI_API_KEY`; `AZURE_OPENAI_DEPLOYMENT` makes a classic target that serves that one deployment.
+/// `AZURE_OPENAI_API_KEY`; `AZURE_OPENAI_DEPLOYMENT` makes a classic target that serves that one deployment; and for Bedrock
+/// `AWS_BEARER_TOKEN_BEDROCK` with `AWS_REGION`.
 /// `POINTSMAN_LISTEN` and `POINTSMAN_ADMIN_LISTEN` move the listeners; off loopback the first needs `POINTSMAN_AUTH=none`
 /// and the second `POINTSMAN_ADMIN_KEY`.
 ///
@@ -184,6 +186,7 @@ impl Environment<'_> {
             "azure" => self.azure(provider),
             "openai" => self.openai(provider),
             "ollama" => self.ollama(provider),
+            "bedrock" => self.bedrock(provider),
             _ => {
                 let variable = provider.key_variable.filter(|variable| !OF_OTHER_USE.contains(variable))?;
                 let credential = self.secret(variable)?;
@@ -214,6 +217,17 @@ impl Environment<'_> {
         let port = if has_port || scheme == "https" || rest.contains('/') { "" } else { ":11434" };
         let url = format!("{scheme}://{}{port}/v1", rest.trim_end_matches('/'));
         self.wildcard(provider, base_url::read(&url, provider), Credential::None, "OLLAMA_HOST")
+    }
+
+    /// A key of Bedrock's own, with the region as AWS's SDKs are told it. What else AWS signs with lies about in many shells for
+    /// other reasons.
+    fn bedrock(&mut self, provider: &'static Provider) -> Option<Essentials> {
+        let key = self.secret("AWS_BEARER_TOKEN_BEDROCK")?;
+        let Some(region) = self.get("AWS_REGION").or_else(|| self.get("AWS_DEFAULT_REGION")) else {
+            self.warn("`AWS_BEARER_TOKEN_BEDROCK` needs `AWS_REGION`; Bedrock is left out");
+            return None;
+        };
+        self.wildcard(provider, aws::place_in(&region, provider), Credential::Secret(key), "AWS_REGION")
     }
 
     fn azure(&mut self, provider: &'static Provider) -> Option<Essentials> {

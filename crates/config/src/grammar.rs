@@ -93,6 +93,7 @@ pub(crate) const PROVIDERS: &[&str] = &[
     "mistral",
     "anthropic",
     "gemini",
+    "bedrock",
     "xai",
     "together",
     "fireworks",
@@ -107,7 +108,7 @@ pub(crate) const PROVIDERS: &[&str] = &[
 ];
 
 /// The wire formats that a target may be kept to.
-pub(crate) const DIALECTS: &[&str] = &["chat", "messages", "responses", "gemini"];
+pub(crate) const DIALECTS: &[&str] = &["chat", "messages", "responses", "gemini", "bedrock"];
 
 /// The whole file.
 pub(crate) static FILE: Section = Section {
@@ -262,7 +263,19 @@ static TARGET: Section = Section {
             Kind::Choice(DIALECTS),
             "The only dialect that the target is used for; default all that its provider speaks.",
         ),
-        key("region", Kind::Text, "Its region, as you name it."),
+        key(
+            "aws_access_key_id",
+            Kind::Secret,
+            "Bedrock: what requests are signed with, where no `api_key` is.",
+        ),
+        key("aws_secret_access_key", Kind::Secret, "Bedrock: the secret that goes with it."),
+        key(
+            "aws_session_token",
+            Kind::Secret,
+            "Bedrock: the token of a credential that holds for some time.",
+        ),
+        key("aws_profile", Kind::Text, "Bedrock: a profile of AWS's own files instead."),
+        key("region", Kind::Text, "Its region, as you name it; of Bedrock as AWS does (us-east-1)."),
         nested("data", &DATA, "What you state about data handling there."),
         key("tags", Kind::Texts, "Free labels."),
         key("priority", Kind::Count(0), "Lower first; default 1."),

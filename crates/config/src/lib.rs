@@ -5,6 +5,7 @@
 //! whatever is unknown, dangling, doubled, of the wrong type or not built yet is an error that names file, line and
 //! column; and all of them come in one report.
 
+mod aws;
 mod base_url;
 pub mod catalog;
 mod config;
@@ -33,8 +34,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use config::{
-    AdminConfig, Auth, Azure, Config, Credential, Drain, Expose, HttpPreference, Key, LogFormat, Runtime,
-    ServerConfig, Source, Telemetry, Upstream,
+    AdminConfig, Auth, AwsCredential, AwsSource, Azure, Config, Credential, Drain, Expose, HttpPreference,
+    Key, LogFormat, Runtime, ServerConfig, Source, Telemetry, Upstream,
 };
 pub use environment::{NoTargets, from_environment};
 pub use nearest::nearest;

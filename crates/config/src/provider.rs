@@ -10,6 +10,8 @@ pub(crate) enum BaseForm {
     WithoutVersion,
     /// Azure's resources and deployments.
     Azure,
+    /// There is no version in any path.
+    Unversioned,
 }
 
 /// One provider, as a row of data.
@@ -34,6 +36,7 @@ pub(crate) struct Provider {
 const CHAT: &[&str] = &["chat"];
 const MESSAGES: &[&str] = &["messages"];
 const GEMINI: &[&str] = &["gemini"];
+const BEDROCK: &[&str] = &["bedrock"];
 /// Self-hosted servers serve Anthropic's Messages beside Chat Completions.
 const CHAT_AND_MESSAGES: &[&str] = &["chat", "messages"];
 const RESPONSES: &[&str] = &["responses"];
@@ -65,7 +68,7 @@ const fn local(name: &'static str, base_url: &'static str) -> Provider {
 }
 
 /// All rows. Addresses are those of each provider's API reference, ports of self-hosted servers their documented ones.
-pub(crate) static PROVIDERS: [Provider; 24] = [
+pub(crate) static PROVIDERS: [Provider; 25] = [
     Provider {
         dialects: CHAT_AND_RESPONSES,
         ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
@@ -103,6 +106,13 @@ pub(crate) static PROVIDERS: [Provider; 24] = [
         dialects: GEMINI,
         ..hosted("gemini", "https://generativelanguage.googleapis.com", "GEMINI_API_KEY")
     },
+    // Where it is depends on the region, and whoever has no key signs.
+    Provider {
+        base_url: None,
+        form: BaseForm::Unversioned,
+        dialects: BEDROCK,
+        ..hosted("bedrock", "", "AWS_BEARER_TOKEN_BEDROCK")
+    },
     hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
     hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY"),
     Provider {
@@ -130,9 +140,14 @@ pub(crate) static PROVIDERS: [Provider; 24] = [
 ];
 
 /// Providers that the design names and this release refuses.
-pub(crate) const NOT_BUILT: &[&str] = &["vertex", "bedrock"];
+pub(crate) const NOT_BUILT: &[&str] = &["vertex"];
 
 impl Provider {
+    /// Whether it is Amazon Bedrock: its address has a region, and its credential may sign.
+    pub(crate) fn is_aws(&self) -> bool {
+        self.form == BaseForm::Unversioned
+    }
+
     /// What it speaks, as the end of a sentence.
     pub(crate) fn speaks(&self) -> String {
         let names: Vec<String> = self.dialects.iter().map(|dialect| format!("`{dialect}`")).collect();

@@ -7,8 +7,9 @@ use pointsman_core::policy::TimeOverrides;
 use pointsman_core::target::{DataTerms, Target, TargetLimits};
 use secrecy::ExposeSecret;
 
+use crate::aws;
 use crate::base_url::{self, AzurePath, Place};
-use crate::config::{Azure, Credential, HttpPreference, Upstream};
+use crate::config::{AwsSource, Azure, Credential, HttpPreference, Upstream};
 use crate::grammar::{DIALECTS, Section};
 use crate::layer::time_overrides;
 use crate::problem::Report;
@@ -86,6 +87,14 @@ fn account(provider: &Provider, place: &Place, credential: &Credential) -> Strin
         // its neighbour on another port.
         Credential::None => return format!("{}@{}#none", provider.name, place.endpoint),
         Credential::Caller => "caller".to_owned(),
+        Credential::Aws(aws) => match &aws.source {
+            AwsSource::Chain => "aws".to_owned(),
+            AwsSource::Profile(profile) => format!("aws-{profile}"),
+            AwsSource::Static { access_key_id, .. } => {
+                let hash = stable_hash(&[provider.name, &place.host, access_key_id.expose_secret()]);
+                format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
+            }
+        },
         Credential::Secret(secret) => {
             let hash = stable_hash(&[provider.name, &place.host, secret.expose_secret()]);
             format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
@@ -131,13 +140,13 @@ pub(crate) fn read(
     let details = Details::read(fields, section, provider, report);
     let Some(provider) = provider else {
         // Without its provider they can only be checked for their type.
-        for key in ["base_url", "api_key", "api_version"] {
+        for key in ["base_url", "api_key", "api_version"].into_iter().chain(aws::KEYS) {
             fields.text(key, report);
         }
         return None;
     };
     let place = place(fields, section, provider, report);
-    let credential = credential(fields, section, provider, report);
+    let credential = credential(fields, section, provider, place.as_ref(), report);
     if let (Some(Served::Wildcard), Some(_)) = (&served, &upstream_model) {
         let why = "a wildcard serves every model under its own name; remove `upstream_model`";
         report.error(fields.mark("upstream_model"), format!("`{}`: {why}", fields.path));
@@ -205,6 +214,9 @@ fn place(
             let why = format!("`{}`: {} {ended}; every call will fail", fields.path, provider.name);
             report.warn(fields.mark("provider"), why);
         }
+        if provider.is_aws() {
+            return aws::place(fields, provider, report);
+        }
         return match base_url::default_of(provider) {
             Ok(place) => Some(place),
             Err(_) if fields.means_to_have("base_url", section) => None,
@@ -234,9 +246,18 @@ fn credential(
     fields: &Fields<'_>,
     section: &'static Section,
     provider: &'static Provider,
+    place: Option<&Place>,
     report: &mut Report,
 ) -> Option<Credential> {
-    match fields.get("api_key") {
+    let key = fields.get("api_key");
+    if !provider.is_aws() {
+        aws::refuse(fields, "only Bedrock takes one", report);
+    } else if key.is_some() {
+        aws::refuse(fields, "`api_key` is a credential already", report);
+    } else if !fields.means_to_have("api_key", section) {
+        return aws::credential(fields, place?, report);
+    }
+    match key {
         Some(field) if matches!(&field.node.value, Value::Scalar(s) if s.text == "caller") => {
             Some(Credential::Caller)
         }

@@ -1,6 +1,7 @@
 //! One attempt: render for this target, send, read until it is clear what came.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -24,6 +25,7 @@ use secrecy::ExposeSecret;
 use tokio::time::{Instant, timeout_at};
 
 use crate::answer::copy_rate_limits;
+use crate::aws::{AwsKey, Signable};
 use crate::counting;
 use crate::exchange::{AttemptFailure, AttemptNote, Exchange};
 use crate::formed;
@@ -104,7 +106,9 @@ async fn call(
     let upstream = snapshot.upstream(attempt.target).ok_or_else(|| verdict::broken("the target is gone"))?;
     let way = way(exchange, upstream);
     let spoken = translation::spoken(exchange, attempt);
+    let key = aws_key(attempt, upstream, started).await?;
     let request = prepare(exchange, attempt, upstream, way, spoken)?;
+    let request = signed(request, upstream, key.as_ref())?;
     let client = exchange.worker.client(&exchange.app, &upstream.ca_file);
     let client = client.ok_or_else(|| verdict::broken("there is no client for this target"))?;
     let limits = &attempt.limits;
@@ -129,7 +133,11 @@ async fn call(
     }
     if !response.status.is_success() {
         note_limits(exchange, &response.headers);
-        return Err(refused(exchange, upstream, response, whole).await);
+        let failure = refused(exchange, upstream, response, whole).await;
+        if let (Auth::Aws(aws), Some(key), FailureKind::Auth) = (&upstream.auth, &key, failure.failed.kind) {
+            aws.refused(key);
+        }
+        return Err(failure);
     }
     let end = match way {
         Way::Plain => pin!(plain(exchange, attempt, response, started)).await?,
@@ -192,6 +200,38 @@ fn prepare(
     })
 }
 
+/// The credential that signs, where requests to this target are signed. It is mostly at hand.
+async fn aws_key(
+    attempt: &Attempt,
+    upstream: &Upstream,
+    started: Instant,
+) -> Result<Option<Arc<AwsKey>>, AttemptFailure> {
+    let Auth::Aws(aws) = &upstream.auth else { return Ok(None) };
+    let until = started + attempt.limits.whole.within.min(attempt.limits.first_output.within);
+    match timeout_at(until, aws.key()).await {
+        Ok(Ok(key)) => Ok(Some(key)),
+        Ok(Err(why)) => Err(verdict::unsigned(&why.to_string())),
+        Err(_) => Err(verdict::unsigned("there was no AWS credential in time")),
+    }
+}
+
+/// The request with its signature, where it needs one.
+fn signed(
+    mut request: Request,
+    upstream: &Upstream,
+    key: Option<&Arc<AwsKey>>,
+) -> Result<Request, AttemptFailure> {
+    if let (Auth::Aws(aws), Some(key)) = (&upstream.auth, key) {
+        let signable = Signable {
+            host: request.origin.host_header().to_str().unwrap_or_default(),
+            path: &request.path_and_query,
+            body: &request.body,
+        };
+        aws.sign(&signable, key, &mut request.headers).map_err(|why| verdict::unsigned(&why.to_string()))?;
+    }
+    Ok(request)
+}
+
 /// Headers are made afresh from an allow-list: nothing of the client's credentials or cookies gets through, and nothing
 /// of another attempt.
 fn upstream_headers(
@@ -206,7 +246,7 @@ fn upstream_headers(
     let own = exchange.inbound.headers.get(http::header::CONTENT_TYPE).filter(|_| envelope.is_form());
     headers.insert(http::header::CONTENT_TYPE, own.cloned().unwrap_or(JSON));
     let accept = match envelope.wants() {
-        _ if streams => "text/event-stream",
+        _ if streams => spoken.stream_type(),
         Wants::Json => "application/json",
         Wants::Text | Wants::Bytes => "*/*",
     };
@@ -227,7 +267,8 @@ fn upstream_headers(
         headers.insert(&names::HOP, value);
     }
     let auth = match &upstream.auth {
-        Auth::None => None,
+        // The signature comes last.
+        Auth::None | Auth::Aws(_) => None,
         Auth::Header(name, value) => Some((name.clone(), value.clone())),
         Auth::Caller => {
             let secret = exchange.inbound.caller_keys.get(upstream.provider.name);

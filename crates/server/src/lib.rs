@@ -9,6 +9,7 @@ mod app;
 mod attempt;
 mod audit;
 mod auth;
+mod aws;
 mod clock;
 mod connection;
 mod counting;

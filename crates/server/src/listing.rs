@@ -98,7 +98,7 @@ pub(crate) fn models(
 
 fn list(dialect: Dialect, data: Vec<Value>) -> Value {
     match dialect {
-        Dialect::Chat | Dialect::Responses => json!({ "object": "list", "data": data }),
+        Dialect::Chat | Dialect::Responses | Dialect::Bedrock => json!({ "object": "list", "data": data }),
         Dialect::Messages => {
             let id = |model: Option<&Value>| model.and_then(|m| m.get("id")).cloned().unwrap_or(Value::Null);
             let (first, last) = (id(data.first()), id(data.last()));

@@ -63,7 +63,9 @@ impl Names {
         static MESSAGES: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Messages));
         static RESPONSES: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Responses));
         static GEMINI: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Gemini));
+        static BEDROCK: LazyLock<Names> = LazyLock::new(|| Names::read(Dialect::Bedrock));
         match dialect {
+            Dialect::Bedrock => &BEDROCK,
             Dialect::Gemini => &GEMINI,
             Dialect::Chat => &CHAT,
             Dialect::Messages => &MESSAGES,

@@ -12,7 +12,8 @@ use pointsman_core::target::TargetIndex;
 use pointsman_upstream::{Body, Response};
 use pointsman_wire::chat::{BadCompletion, GatherError};
 use pointsman_wire::dialect::{ChunkKind, Dialect, Gather, StreamTap};
-use pointsman_wire::sse::{SseDecoder, SseEvent};
+use pointsman_wire::framing::EventDecoder;
+use pointsman_wire::sse::SseEvent;
 use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::{self, AttemptEnd, JSON, MAX_ANSWER, Way, Whole, in_band};
@@ -32,7 +33,7 @@ const NOT_STREAMED: &str = "the provider answered without the stream that was as
 /// A stream that is being read, and the events that are held back.
 pub(crate) struct Reading {
     body: Body,
-    decoder: SseDecoder,
+    decoder: EventDecoder,
     pub(crate) tap: StreamTap,
     target: TargetIndex,
     headers: HeaderMap,
@@ -53,7 +54,7 @@ pub(crate) struct Reading {
 pub(crate) struct Live {
     /// The rest of the upstream's answer; taken when it is drained.
     pub(crate) body: Option<Body>,
-    pub(crate) decoder: SseDecoder,
+    pub(crate) decoder: EventDecoder,
     pub(crate) tap: StreamTap,
     pub(crate) target: TargetIndex,
     pub(crate) headers: HeaderMap,
@@ -76,7 +77,7 @@ impl Reading {
     pub(crate) fn new(tap: StreamTap, attempt: &Attempt, response: Response, started: Instant) -> Self {
         Self {
             body: response.body,
-            decoder: SseDecoder::new(MAX_EVENT),
+            decoder: EventDecoder::of(tap.dialect(), MAX_EVENT),
             tap,
             target: attempt.target,
             headers: response.headers,

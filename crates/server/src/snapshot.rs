@@ -14,6 +14,8 @@ use pointsman_wire::endpoint::Endpoint;
 use pointsman_wire::provider::{self, Provider, UrlRule};
 use secrecy::ExposeSecret;
 
+use crate::aws::AwsAuth;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -57,6 +59,8 @@ pub(crate) enum Auth {
     None,
     Caller,
     Header(HeaderName, HeaderValue),
+    /// Requests are signed.
+    Aws(Arc<AwsAuth>),
 }
 
 /// Why a configuration that is valid in itself cannot be served.
@@ -121,8 +125,10 @@ impl Upstream {
             Some(azure) => {
                 Path::Azure { base_url: from.base_url.clone(), api_version: azure.api_version.clone() }
             }
-            None if matches!(provider.url, UrlRule::Gemini { .. }) => {
-                path_of(provider, Dialect::Gemini, &from.base_url, model, None)?;
+            None if matches!(provider.url, UrlRule::Gemini { .. } | UrlRule::Bedrock) => {
+                for dialect in provider.dialects {
+                    path_of(provider, *dialect, &from.base_url, model, None)?;
+                }
                 Path::OfModel { base_url: from.base_url.clone() }
             }
             None => {
@@ -137,6 +143,10 @@ impl Upstream {
         let auth = match &from.credential {
             Credential::None => Auth::None,
             Credential::Caller => Auth::Caller,
+            Credential::Aws(aws) => {
+                let service = provider.signs_for.ok_or("its requests are not signed: write `api_key`")?;
+                Auth::Aws(Arc::new(AwsAuth::new(aws.region.clone(), service, &aws.source)))
+            }
             Credential::Secret(secret) => {
                 let (name, value) = credential_header(provider, secret.expose_secret())
                     .ok_or("its api_key holds characters that an HTTP header cannot carry")?;

@@ -106,6 +106,8 @@ pub(crate) fn body(
         include_usage: exchange.inbound.envelope.include_usage(),
         origin,
         echo: translate::echo(asked, &exchange.inbound.body),
+        id: exchange.inbound.id.clone(),
+        model: edits.model.to_owned(),
     };
     exchange.translation = Some(Translation { spoken, asked, back });
     Ok(written.body)

@@ -116,6 +116,19 @@ pub(crate) fn broken(detail: &str) -> AttemptFailure {
     AttemptFailure { failed, error: None, detail: detail.to_owned() }
 }
 
+/// There is no credential to sign with: nothing was sent, and the account is to blame.
+pub(crate) fn unsigned(detail: &str) -> AttemptFailure {
+    let failed = Failed {
+        kind: FailureKind::Auth,
+        phase: Phase::NotSent,
+        status: None,
+        retry_after: None,
+        lost: false,
+        excused: false,
+    };
+    AttemptFailure { failed, error: None, detail: detail.to_owned() }
+}
+
 /// Notes when the provider answers with another model than it was asked for; the route may refuse that.
 pub(crate) fn check_model(
     exchange: &mut Exchange,

@@ -118,7 +118,8 @@ impl Origin {
         &self.authority
     }
 
-    pub(crate) fn host_header(&self) -> &HeaderValue {
+    /// What stands in the `host` header, and in `:authority`.
+    pub fn host_header(&self) -> &HeaderValue {
         &self.host_header
     }
 }

@@ -87,7 +87,8 @@ pub fn classify(
     unix_now_ms: i64,
 ) -> Classified {
     let html = body.trim_ascii_start().starts_with(b"<");
-    decide(provider, Answer { status, headers, error: UpstreamError::parse(body), html }, unix_now_ms)
+    let error = typed(UpstreamError::parse(body), headers);
+    decide(provider, Answer { status, headers, error, html }, unix_now_ms)
 }
 
 /// Classifies an error that came inside a stream, or in a body with a success status.
@@ -96,6 +97,23 @@ pub fn classify_error(provider: &Provider, error: &UpstreamError, unix_now_ms: i
     let answer = Answer { status: None, headers: &[], error: Some(error.clone()), html: false };
     decide(provider, answer, unix_now_ms)
 }
+
+/// AWS says in a header what kind of error a body holds: `ThrottlingException:http://…` (AWS restJson protocol, "Operation error
+/// serialization"). Nobody else has the header.
+fn typed(error: Option<UpstreamError>, headers: &dyn Headers) -> Option<UpstreamError> {
+    let Some(word) = headers.get("x-amzn-errortype").filter(|word| word.len() <= MAX_WORD) else {
+        return error;
+    };
+    let word = word.split(':').next().unwrap_or_default();
+    let word = word.rsplit('#').next().unwrap_or_default().trim();
+    if word.is_empty() {
+        return error;
+    }
+    Some(UpstreamError { kind: Some(word.to_owned()), ..error.unwrap_or_default() })
+}
+
+/// The longest name of an error that is believed, in bytes.
+const MAX_WORD: usize = 256;
 
 struct Answer<'a> {
     status: Option<u16>,

@@ -1,8 +1,8 @@
-//! What differs between the dialects that clients speak, so that everything else can be one path.
+//! What differs between the dialects, so that everything else can be one path.
 //!
 //! A dialect is chosen by the path of a request and holds for its answer too. What reads and writes the bodies
-//! is [`crate::chat`], [`crate::messages`], [`crate::responses`] and [`crate::gemini`]; here one value selects between
-//! them.
+//! is [`crate::chat`], [`crate::messages`], [`crate::responses`], [`crate::gemini`] and [`crate::bedrock`]; here one value
+//! selects between them. The last one is spoken by providers alone: what only a client's dialect needs is for it that of Chat.
 
 mod answer;
 mod fault;
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{self, ErrorView};
 use crate::sse::write_event;
-use crate::{chat, gemini, messages, responses};
+use crate::{bedrock, chat, gemini, messages, responses};
 
 pub use answer::check_answer;
 pub use fault::{Fault, Said};
@@ -37,6 +37,8 @@ pub enum Dialect {
     Responses,
     /// Google's generateContent.
     Gemini,
+    /// Amazon Bedrock's Converse, which no client speaks.
+    Bedrock,
 }
 
 /// What a client has been told of a stream, as far as an event that ends it with an error must repeat it.
@@ -56,7 +58,10 @@ pub struct StreamFrame {
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: [Self; 4] = [Self::Chat, Self::Messages, Self::Responses, Self::Gemini];
+    pub const ALL: [Self; 5] = [Self::Chat, Self::Messages, Self::Responses, Self::Gemini, Self::Bedrock];
+
+    /// Those that clients speak.
+    pub const CLIENTS: [Self; 4] = [Self::Chat, Self::Messages, Self::Responses, Self::Gemini];
 
     /// Its name in records, metrics and `explain`.
     #[must_use]
@@ -66,6 +71,7 @@ impl Dialect {
             Self::Messages => "messages",
             Self::Responses => "responses",
             Self::Gemini => "gemini",
+            Self::Bedrock => "bedrock",
         }
     }
 
@@ -88,7 +94,7 @@ impl Dialect {
         match self {
             Self::Chat => chat::done_event(),
             Self::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-            Self::Responses | Self::Gemini => b"",
+            Self::Responses | Self::Gemini | Self::Bedrock => b"",
         }
     }
 
@@ -97,6 +103,7 @@ impl Dialect {
     pub fn write_event(self, out: &mut BytesMut, name: Option<&[u8]>, data: &[u8]) {
         match self {
             Self::Chat | Self::Gemini => write_event(out, None, data),
+            Self::Bedrock => write_event(out, name, data),
             Self::Messages | Self::Responses => {
                 let kind = messages::event_kind(data);
                 write_event(out, kind.as_deref().map(str::as_bytes).or(name), data);
@@ -109,7 +116,7 @@ impl Dialect {
     #[must_use]
     pub fn disclosed(self, data: &[u8], pointsman_json: &str) -> Option<Bytes> {
         match self {
-            Self::Chat | Self::Responses | Self::Gemini => {
+            Self::Chat | Self::Responses | Self::Gemini | Self::Bedrock => {
                 data.trim_ascii().starts_with(b"{").then(|| chat::add_disclosure(data, pointsman_json))
             }
             Self::Messages => messages::add_disclosure(data, pointsman_json),
@@ -125,7 +132,7 @@ impl Dialect {
         pointsman: Option<&Value>,
     ) -> Vec<u8> {
         match self {
-            Self::Chat | Self::Responses => error::chat_error_body(view, pointsman),
+            Self::Chat | Self::Responses | Self::Bedrock => error::chat_error_body(view, pointsman),
             Self::Messages => error::messages_error_body(view, request_id, pointsman),
             Self::Gemini => error::gemini_error_body(view, request_id, pointsman),
         }
@@ -142,7 +149,7 @@ impl Dialect {
         frame: Option<&StreamFrame>,
     ) -> Bytes {
         match self {
-            Self::Chat => error::chat_error_event(view, pointsman),
+            Self::Chat | Self::Bedrock => error::chat_error_event(view, pointsman),
             Self::Responses => responses::failed(view, pointsman, frame, request_id),
             Self::Messages | Self::Gemini => {
                 let name: Option<&[u8]> = (self == Self::Messages).then_some(b"error");
@@ -159,7 +166,7 @@ impl Dialect {
     #[must_use]
     pub fn error_kind(self, provider: Option<&str>, status: u16) -> Option<Cow<'_, str>> {
         match self {
-            Self::Chat | Self::Responses => provider.map(|kind| Cow::Owned(kind.to_owned())),
+            Self::Chat | Self::Responses | Self::Bedrock => provider.map(|kind| Cow::Owned(kind.to_owned())),
             Self::Messages => Some(Cow::Borrowed(messages::error_kind(provider, status))),
             Self::Gemini => Some(Cow::Borrowed(gemini::status_word(provider, status))),
         }
@@ -178,7 +185,7 @@ impl Dialect {
         match self {
             Self::Chat | Self::Responses => &["openai-beta"],
             Self::Messages => &["anthropic-version", "anthropic-beta"],
-            Self::Gemini => &[],
+            Self::Gemini | Self::Bedrock => &[],
         }
     }
 
@@ -196,6 +203,7 @@ impl Dialect {
             Self::Chat | Self::Responses => &["x-request-id", "apim-request-id"],
             Self::Messages => &["request-id", "x-request-id"],
             Self::Gemini => &["x-goog-request-id", "x-request-id"],
+            Self::Bedrock => &["x-amzn-requestid"],
         }
     }
 
@@ -203,17 +211,31 @@ impl Dialect {
     #[must_use]
     pub fn client_request_ids(self) -> &'static [&'static str] {
         match self {
-            Self::Chat | Self::Responses | Self::Gemini => &["x-request-id"],
+            Self::Chat | Self::Responses | Self::Gemini | Self::Bedrock => &["x-request-id"],
             Self::Messages => &["x-request-id", "request-id"],
         }
     }
 
-    /// The path and query of the same call with a stream as its answer. Gemini says so here, others in the body.
+    /// The path and query of the same call with a stream as its answer. Gemini and Bedrock say so here, others in the body.
     #[must_use]
     pub fn stream_path(self, path: String) -> String {
-        match path.strip_suffix(gemini::WHOLE) {
-            Some(model) if self == Self::Gemini => format!("{model}{}?alt=sse", gemini::STREAMED),
-            _ => path,
+        let (whole, streamed, query) = match self {
+            Self::Gemini => (gemini::WHOLE, gemini::STREAMED, "?alt=sse"),
+            Self::Bedrock => (bedrock::WHOLE, bedrock::STREAMED, ""),
+            Self::Chat | Self::Messages | Self::Responses => return path,
+        };
+        match path.strip_suffix(whole) {
+            Some(model) => format!("{model}{streamed}{query}"),
+            None => path,
+        }
+    }
+
+    /// What the body of a stream is (`accept`).
+    #[must_use]
+    pub fn stream_type(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Messages | Self::Responses | Self::Gemini => "text/event-stream",
+            Self::Bedrock => "application/vnd.amazon.eventstream",
         }
     }
 
@@ -223,7 +245,7 @@ impl Dialect {
             Self::Chat => Some("/chat/completions"),
             Self::Messages => Some("/messages"),
             Self::Responses => Some("/responses"),
-            Self::Gemini => None,
+            Self::Gemini | Self::Bedrock => None,
         }
     }
 }

@@ -8,10 +8,12 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+mod arguments;
 mod members;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arguments::{arguments, wrapped};
 pub(crate) use members::{Members, list, span_of};
 
 /// A place in the text, from the first byte to just after the last.

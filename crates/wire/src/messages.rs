@@ -3,11 +3,11 @@
 mod answer;
 mod events;
 mod gather;
-mod models;
+pub(crate) mod models;
 mod outgoing;
 mod reply;
 mod request;
-mod schema;
+pub(crate) mod schema;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ pub use answer::check_message;
 pub(crate) use events::{EventReader, EventWriter};
 pub use gather::Gather;
 pub(crate) use reply::{decode as decode_answer, encode as encode_answer};
-pub(crate) use request::{decode as decode_request, encode as encode_request};
+pub(crate) use request::{decode as decode_request, encode as encode_request, thinking};
 pub use stream::StreamDecoder;
 pub(crate) use thoughts::without_foreign;
 pub use tools::{PROVIDER_TOOLS, ProviderTool, provider_tool};

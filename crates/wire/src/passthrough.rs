@@ -105,7 +105,8 @@ pub fn render(body: &Bytes, envelope: &Envelope, edits: &Edits<'_>) -> Bytes {
     }
     let sent = plan.apply(body);
     match envelope.dialect() {
-        Dialect::Chat => sent,
+        // No client speaks the last one.
+        Dialect::Chat | Dialect::Bedrock => sent,
         Dialect::Messages => messages::without_foreign(sent),
         Dialect::Responses => responses::without_foreign(sent),
         Dialect::Gemini => gemini::without_foreign(sent),

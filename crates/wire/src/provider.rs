@@ -7,8 +7,8 @@ mod tests;
 use crate::classify::Table;
 use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
-use crate::gemini;
 use crate::passthrough::MaxTokensName;
+use crate::{bedrock, gemini};
 use rows::PROVIDERS;
 
 /// How the URL of a call is made.
@@ -35,6 +35,8 @@ pub enum UrlRule {
         /// The public base URL.
         base: &'static str,
     },
+    /// Amazon Bedrock: `{base}/model/{model}/converse`. Each region has a base of its own.
+    Bedrock,
 }
 
 /// How a credential is sent.
@@ -96,6 +98,8 @@ pub struct Provider {
     pub custom_tools: bool,
     /// Headers that it requires, with what they are if the client sent none. Lower-case.
     pub required_headers: &'static [(&'static str, &'static str)],
+    /// The AWS service for which requests are signed where the target has no key; `None` for everybody else.
+    pub signs_for: Option<&'static str>,
 }
 
 /// Why no URL can be made.
@@ -159,7 +163,7 @@ impl Provider {
     pub fn default_base(&self) -> Option<&'static str> {
         match self.url {
             UrlRule::ModelInBody { base, .. } => base,
-            UrlRule::Azure => None,
+            UrlRule::Azure | UrlRule::Bedrock => None,
             UrlRule::Anthropic { base } | UrlRule::Gemini { base } => Some(base),
         }
     }
@@ -167,7 +171,7 @@ impl Provider {
     /// The URL of a call in this dialect.
     ///
     /// `base_url` is what an SDK would take; without a path it gets the provider's own (`/v1`). `upstream_model`
-    /// is the deployment's name at Azure. `api_version` matters to Azure alone.
+    /// is the deployment's name at Azure, and a model, an inference profile or the ARN of one at Bedrock. `api_version` matters to Azure alone.
     ///
     /// # Errors
     /// [`UrlError`].
@@ -184,7 +188,11 @@ impl Provider {
         let Some(end) = dialect.path() else {
             let base =
                 base_url.or_else(|| self.default_base()).ok_or(UrlError::NoBase { provider: self.name })?;
-            return Ok(gemini_url(base.trim_end_matches('/'), upstream_model));
+            let base = base.trim_end_matches('/');
+            return Ok(match dialect {
+                Dialect::Bedrock => format!("{base}/model/{}{}", encode(upstream_model), bedrock::WHOLE),
+                _ => gemini_url(base, upstream_model),
+            });
         };
         self.url_to(end, base_url, upstream_model, api_version)
     }
@@ -232,7 +240,7 @@ impl Provider {
             (Base::Root(root), UrlRule::Anthropic { .. }) => {
                 format!("{}/v1{end}", root.strip_suffix("/v1").unwrap_or(root))
             }
-            (Base::Root(root), UrlRule::Gemini { .. }) => format!("{root}{end}"),
+            (Base::Root(root), UrlRule::Gemini { .. } | UrlRule::Bedrock) => format!("{root}{end}"),
         })
     }
 

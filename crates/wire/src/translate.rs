@@ -19,7 +19,7 @@ use crate::dialect::Dialect;
 use crate::ir::{Answer, Block, Losses, Request, Signature, Unreadable, Untranslatable};
 use crate::passthrough::MaxTokensName;
 use crate::responses::Echo;
-use crate::{chat, gemini, messages, responses};
+use crate::{bedrock, chat, gemini, messages, responses};
 
 pub use form::{Form, form, formed};
 pub use names::Names;
@@ -75,13 +75,17 @@ pub struct Back {
     pub origin: String,
     /// What the client asked, where its answer repeats that: see [`echo`].
     pub echo: Echo,
+    /// The answer's id, where the provider gives none.
+    pub id: String,
+    /// What the provider calls the model, where its answer does not name it.
+    pub model: String,
 }
 
 /// What an answer in the client's dialect repeats of its request.
 #[must_use]
 pub fn echo(client: Dialect, body: &[u8]) -> Echo {
     match client {
-        Dialect::Chat | Dialect::Messages | Dialect::Gemini => Echo::default(),
+        Dialect::Chat | Dialect::Messages | Dialect::Gemini | Dialect::Bedrock => Echo::default(),
         Dialect::Responses => Echo::of(body),
     }
 }
@@ -114,6 +118,7 @@ pub fn request(
         Dialect::Messages => messages::encode_request(&request, destination)?,
         Dialect::Responses => responses::encode_request(&request, destination)?,
         Dialect::Gemini => gemini::encode_request(&request, destination)?,
+        Dialect::Bedrock => bedrock::encode_request(&request, destination)?,
     };
     written.losses.extend(mended);
     Ok(written)
@@ -125,7 +130,13 @@ pub(crate) fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreada
         Dialect::Messages => messages::decode_request(body),
         Dialect::Responses => responses::decode_request(body),
         Dialect::Gemini => gemini::decode_request(body),
+        Dialect::Bedrock => Err(no_client()),
     }
+}
+
+/// A dialect that no client speaks.
+fn no_client() -> Unreadable {
+    Unreadable::at("", "is in a dialect that no client speaks")
 }
 
 /// Writes a provider's whole answer in the client's dialect.
@@ -134,6 +145,12 @@ pub(crate) fn read(body: &[u8], dialect: Dialect) -> Result<Request<'_>, Unreada
 /// [`Unreadable`] if it is no answer of its dialect.
 pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<Bytes, Unreadable> {
     let mut answer = read_answer(body, from)?;
+    if answer.id.is_empty() {
+        answer.id = Cow::Borrowed(&back.id);
+    }
+    if answer.model.is_empty() {
+        answer.model = Cow::Borrowed(&back.model);
+    }
     back.names.restore(&mut answer);
     seal_thoughts(&mut answer, from, &back.origin);
     let bytes = match to {
@@ -141,6 +158,7 @@ pub fn answer(body: &[u8], from: Dialect, to: Dialect, back: &Back) -> Result<By
         Dialect::Messages => messages::encode_answer(&answer),
         Dialect::Responses => responses::encode_answer(&answer, back),
         Dialect::Gemini => gemini::encode_answer(&answer),
+        Dialect::Bedrock => return Err(no_client()),
     };
     bytes.map(Bytes::from).map_err(|_| Unreadable::at("", "cannot be written as JSON"))
 }
@@ -151,6 +169,7 @@ pub(crate) fn read_answer(body: &[u8], dialect: Dialect) -> Result<Answer<'_>, U
         Dialect::Messages => messages::decode_answer(body),
         Dialect::Responses => responses::decode_answer(body),
         Dialect::Gemini => gemini::decode_answer(body),
+        Dialect::Bedrock => bedrock::decode_answer(body),
     }
 }
 

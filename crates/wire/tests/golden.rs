@@ -121,7 +121,7 @@ fn expected_of(path: &Path) -> Value {
 
 #[test]
 fn each_stream_is_understood_however_it_arrives() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::CLIENTS {
         for path in streams(dialect) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let stream = fs::read_to_string(&path).unwrap();
@@ -147,7 +147,7 @@ fn each_stream_is_understood_however_it_arrives() {
 
 #[test]
 fn framing_each_event_anew_changes_nothing_in_its_data() {
-    for dialect in Dialect::ALL {
+    for dialect in Dialect::CLIENTS {
         for path in streams(dialect) {
             let (before, _) = events(&fs::read(&path).unwrap(), 4096);
             let mut out = BytesMut::new();

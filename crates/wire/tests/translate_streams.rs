@@ -12,19 +12,29 @@ use pointsman_wire::translate::{Back, Destination, StreamTranslator, answer, req
 use serde_json::{Value, json};
 
 fn back() -> Back {
-    Back { created_s: 1_700_000_000, include_usage: true, origin: "0451".to_owned(), ..Back::default() }
+    Back {
+        created_s: 1_700_000_000,
+        include_usage: true,
+        origin: "0451".to_owned(),
+        // Told only where the provider says neither.
+        id: "req_1".to_owned(),
+        model: "anthropic.claude".to_owned(),
+        ..Back::default()
+    }
 }
 
-const FOLDERS: [(&str, Dialect); 4] = [
+const FOLDERS: [(&str, Dialect); 5] = [
     ("chat", Dialect::Chat),
     ("messages", Dialect::Messages),
     ("responses", Dialect::Responses),
     ("gemini", Dialect::Gemini),
+    // Its frames are written down as events with names, which is what becomes of them.
+    ("bedrock", Dialect::Bedrock),
 ];
 
-/// Each dialect but this one.
+/// Each dialect of a client but this one.
 fn others(dialect: Dialect) -> impl Iterator<Item = Dialect> {
-    FOLDERS.into_iter().map(|(_, other)| other).filter(move |other| *other != dialect)
+    Dialect::CLIENTS.into_iter().filter(move |other| *other != dialect)
 }
 
 fn files(folder: &str, end: &str) -> Vec<PathBuf> {
@@ -91,7 +101,7 @@ fn a_stream_in_another_dialect_says_the_same() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 30);
+    assert_eq!(seen, 33);
 }
 
 /// A stream's grammar, where its dialect has one.
@@ -170,6 +180,14 @@ fn said(dialect: Dialect, answer: &Value) -> Value {
                 text.push_str(block["text"].as_str().unwrap_or_default());
                 if block["type"] == "tool_use" {
                     calls.push(json!([block["name"], block["input"]]));
+                }
+            }
+        }
+        Dialect::Bedrock => {
+            for block in answer["output"]["message"]["content"].as_array().into_iter().flatten() {
+                text.push_str(block["text"].as_str().unwrap_or_default());
+                if let Some(call) = block.get("toolUse") {
+                    calls.push(json!([call["name"], call["input"]]));
                 }
             }
         }

@@ -106,7 +106,7 @@ fn it_refuses_what_an_editor_should_underline() {
         "routes: { r: { models: [m], profile: background } }",
         "keys: { k: { models: [m] } }",
         "targets: { t: { provider: vertex, model: m } }",
-        "targets: { t: { provider: ollama, model: m, dialect: bedrock } }",
+        "targets: { t: { provider: ollama, model: m, dialect: vertex } }",
     ] {
         let text = if line.starts_with("targets") { format!("{line}\n") } else { format!("{good}{line}\n") };
         assert!(!accepts(&text), "{line}");

@@ -87,7 +87,11 @@ fn listeners_logs_and_process_policies_are_taken_from_the_file() {
 fn a_target_has_its_place_its_account_and_its_own_limits() {
     let config = every_key();
     let names: Vec<&str> = config.catalog.targets.iter().map(|t| t.name.as_str()).collect();
-    assert_eq!(names, ["openai-us", "azure-eu", "deepseek", "byo"], "in the order of the file");
+    assert_eq!(
+        names,
+        ["openai-us", "azure-eu", "deepseek", "byo", "bedrock-eu", "bedrock-us"],
+        "in the order of the file"
+    );
     assert_eq!(config.upstreams.len(), config.catalog.targets.len());
     let (target, upstream) = (&config.catalog.targets[0], &config.upstreams[0]);
     assert_eq!((target.provider.as_str(), target.model.as_deref()), ("openai", Some("gpt-4o")));

@@ -376,8 +376,8 @@ fn one_mistake_gives_one_error() {
     );
     assert_eq!(errors(&routes), ["f.yaml:1:1: `targets` is missing"]);
     assert_eq!(
-        errors(&format!("targets:\n  a: {{ provider: bedrock, model: gpt-4o }}\n{routes}")),
-        ["f.yaml:2:18: `targets.a.provider: bedrock` is not built yet"]
+        errors(&format!("targets:\n  a: {{ provider: vertex, model: gpt-4o }}\n{routes}")),
+        ["f.yaml:2:18: `targets.a.provider: vertex` is not built yet"]
     );
 }
 

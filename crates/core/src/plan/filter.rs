@@ -46,7 +46,7 @@ fn not_a_substitute(request: &Request) -> Exclusion {
 }
 
 /// Dialects between which requests and answers are translated.
-const TRANSLATED: [&str; 4] = ["chat", "messages", "responses", "gemini"];
+const TRANSLATED: [&str; 5] = ["chat", "messages", "responses", "gemini", "bedrock"];
 
 fn speaks(request: &Request, target: &Target) -> bool {
     let translated = TRANSLATED.contains(&request.dialect);

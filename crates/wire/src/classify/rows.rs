@@ -1,6 +1,7 @@
 //! The rows themselves.
 
 pub(super) mod anthropic;
+pub(super) mod aws;
 pub(super) mod azure;
 pub(super) mod compatible;
 pub(super) mod google;

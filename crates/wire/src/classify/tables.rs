@@ -1,7 +1,7 @@
 //! One table per provider: its own rows, then those that all share.
 
 use super::row::Row;
-use super::rows::{anthropic, azure, compatible, google, groq, hosted, openrouter, self_hosted, shared};
+use super::rows::{anthropic, aws, azure, compatible, google, groq, hosted, openrouter, self_hosted, shared};
 
 /// The rows of one provider, in their order.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +43,7 @@ table!(DEEPSEEK, hosted::DEEPSEEK);
 table!(MISTRAL, hosted::MISTRAL);
 table!(ANTHROPIC, anthropic::ROWS);
 table!(GEMINI, google::ROWS, google::STATUS);
+table!(BEDROCK, aws::ROWS);
 table!(XAI, compatible::XAI);
 table!(TOGETHER, compatible::TOGETHER, self_hosted::TGI);
 table!(FIREWORKS, compatible::FIREWORKS);

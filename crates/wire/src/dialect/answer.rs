@@ -1,6 +1,7 @@
 //! A plain answer: is it one?
 
 use super::Dialect;
+use crate::bedrock::check_converse;
 use crate::chat::{BadCompletion, CompletionFacts, check_completion};
 use crate::gemini::check_generated;
 use crate::messages::check_message;
@@ -16,5 +17,6 @@ pub fn check_answer(dialect: Dialect, body: &[u8]) -> Result<CompletionFacts, Ba
         Dialect::Messages => check_message(body),
         Dialect::Responses => check_response(body),
         Dialect::Gemini => check_generated(body),
+        Dialect::Bedrock => check_converse(body),
     }
 }

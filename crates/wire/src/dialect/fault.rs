@@ -72,7 +72,7 @@ pub struct Said {
 
 pub(super) fn said(dialect: Dialect, fault: Fault) -> Said {
     match dialect {
-        Dialect::Chat | Dialect::Responses => chat(fault),
+        Dialect::Chat | Dialect::Responses | Dialect::Bedrock => chat(fault),
         Dialect::Messages => {
             let (status, kind) = messages(fault);
             Said { status, kind, code: None }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Dialect;
 use crate::chat::{self, GatherError, Usage};
-use crate::{gemini, messages, responses};
+use crate::{bedrock, gemini, messages, responses};
 
 /// Collects a stream into the plain answer of its dialect.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub enum Gather {
     Responses(responses::Gather),
     /// Into an answer of generateContent.
     Gemini(gemini::Gather),
+    /// Into an answer of Converse.
+    Bedrock(bedrock::Gather),
 }
 
 impl Gather {
@@ -28,6 +30,7 @@ impl Gather {
             Dialect::Messages => Self::Messages(messages::Gather::new(max_bytes)),
             Dialect::Responses => Self::Responses(responses::Gather::new(max_bytes)),
             Dialect::Gemini => Self::Gemini(gemini::Gather::new(max_bytes)),
+            Dialect::Bedrock => Self::Bedrock(bedrock::Gather::new(max_bytes)),
         }
     }
 
@@ -39,6 +42,7 @@ impl Gather {
             Self::Messages(gather) => gather.usage(),
             Self::Responses(gather) => gather.usage(),
             Self::Gemini(gather) => gather.usage(),
+            Self::Bedrock(gather) => gather.usage(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Gather {
             Self::Messages(gather) => gather.event(name, data),
             Self::Responses(gather) => gather.event(name, data),
             Self::Gemini(gather) => gather.event(data),
+            Self::Bedrock(gather) => gather.event(name, data),
         }
     }
 
@@ -65,6 +70,7 @@ impl Gather {
             Self::Messages(gather) => gather.finish(),
             Self::Responses(gather) => gather.finish(),
             Self::Gemini(gather) => gather.finish(),
+            Self::Bedrock(gather) => gather.finish(),
         }
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::chat::{self, Usage};
 use crate::endpoint::EventTap;
 use crate::error::UpstreamError;
-use crate::{gemini, messages, responses};
+use crate::{bedrock, gemini, messages, responses};
 
 use super::{Dialect, StreamFrame};
 
@@ -73,6 +73,8 @@ pub enum StreamTap {
     Messages(messages::StreamDecoder),
     /// A stream of generateContent.
     Gemini(gemini::StreamDecoder),
+    /// A stream of Converse.
+    Bedrock(bedrock::StreamDecoder),
     /// A stream of typed events, of another endpoint than a conversation's.
     Typed(EventTap),
     /// A Responses stream.
@@ -85,6 +87,7 @@ macro_rules! of_any {
             Self::Chat($tap) => $value,
             Self::Messages($tap) => $value,
             Self::Gemini($tap) => $value,
+            Self::Bedrock($tap) => $value,
             Self::Typed($tap) => $value,
             Self::Responses($tap) => $value,
         }
@@ -100,6 +103,7 @@ impl StreamTap {
             Dialect::Messages => Self::Messages(messages::StreamDecoder::new()),
             Dialect::Responses => Self::Responses(responses::StreamDecoder::new()),
             Dialect::Gemini => Self::Gemini(gemini::StreamDecoder::new()),
+            Dialect::Bedrock => Self::Bedrock(bedrock::StreamDecoder::new()),
         }
     }
 
@@ -125,6 +129,7 @@ impl StreamTap {
             Self::Messages(_) => Dialect::Messages,
             Self::Responses(_) => Dialect::Responses,
             Self::Gemini(_) => Dialect::Gemini,
+            Self::Bedrock(_) => Dialect::Bedrock,
         }
     }
 
@@ -134,6 +139,7 @@ impl StreamTap {
             Self::Chat(tap) => tap.event(data),
             Self::Messages(tap) => tap.event(name, data),
             Self::Gemini(tap) => tap.event(data),
+            Self::Bedrock(tap) => tap.event(name, data),
             Self::Typed(tap) => tap.event(data),
             Self::Responses(tap) => tap.event(name, data),
         }
@@ -143,7 +149,7 @@ impl StreamTap {
     #[must_use]
     pub fn frame(&self) -> Option<StreamFrame> {
         match self {
-            Self::Chat(_) | Self::Messages(_) | Self::Gemini(_) | Self::Typed(_) => None,
+            Self::Chat(_) | Self::Messages(_) | Self::Gemini(_) | Self::Bedrock(_) | Self::Typed(_) => None,
             Self::Responses(tap) => Some(tap.frame()),
         }
     }
@@ -168,6 +174,7 @@ impl StreamTap {
             Self::Messages(tap) => tap.tool_call_open(),
             Self::Responses(tap) => tap.tool_call_open(),
             Self::Gemini(tap) => tap.tool_call_open(),
+            Self::Bedrock(tap) => tap.tool_call_open(),
             Self::Typed(_) => false,
         }
     }
@@ -180,6 +187,7 @@ impl StreamTap {
             Self::Messages(tap) => tap.tool_calls_seen(),
             Self::Responses(tap) => tap.tool_calls_seen(),
             Self::Gemini(tap) => tap.tool_calls_seen(),
+            Self::Bedrock(tap) => tap.tool_calls_seen(),
             Self::Typed(_) => false,
         }
     }
@@ -198,7 +206,7 @@ impl StreamTap {
             Self::Messages(tap) => tap.model(),
             Self::Responses(tap) => tap.model(),
             Self::Gemini(tap) => tap.model(),
-            Self::Typed(_) => None,
+            Self::Bedrock(_) | Self::Typed(_) => None,
         }
     }
 

@@ -172,7 +172,7 @@ impl Field {
 
     fn all(endpoint: Endpoint, dialect: Dialect) -> &'static [(Self, &'static str)] {
         match (endpoint, dialect) {
-            (Endpoint::Generation, Dialect::Chat) => Self::CHAT,
+            (Endpoint::Generation, Dialect::Chat | Dialect::Bedrock) => Self::CHAT,
             (Endpoint::CountTokens, _) | (Endpoint::Generation, Dialect::Messages) => Self::MESSAGES,
             (Endpoint::InputTokens, _) | (Endpoint::Generation, Dialect::Responses) => Self::RESPONSES,
             (Endpoint::GeminiCount, _) | (Endpoint::Generation, Dialect::Gemini) => Self::GEMINI,
@@ -363,7 +363,7 @@ const PASSED: &[&str] = &[
 /// Whether a field that the gateway does not read is at least known.
 pub(crate) fn is_passed(dialect: Dialect, key: &str) -> bool {
     match dialect {
-        Dialect::Chat => PASSED.contains(&key),
+        Dialect::Chat | Dialect::Bedrock => PASSED.contains(&key),
         Dialect::Messages => PASSED_IN_MESSAGES.contains(&key),
         Dialect::Responses => PASSED_IN_RESPONSES.contains(&key),
         Dialect::Gemini => PASSED_IN_GEMINI.contains(&camel(key).as_ref()),

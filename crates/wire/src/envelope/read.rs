@@ -95,7 +95,7 @@ impl Found {
             let field = match dialect {
                 Dialect::Gemini => "contents",
                 Dialect::Responses => "input",
-                Dialect::Chat | Dialect::Messages => "messages",
+                Dialect::Chat | Dialect::Messages | Dialect::Bedrock => "messages",
             };
             return Err(EnvelopeError::Missing { field });
         }

@@ -32,6 +32,15 @@ fn from_body(mut body: Map<String, Value>) -> Option<UpstreamError> {
         }
         _ => {}
     }
+    // Services of AWS spell it either way, and say in `__type` what it is (`com.amazon.coral.service#ThrottlingException`).
+    if let Some(message) = body.remove("Message").filter(Value::is_string) {
+        body.entry("message").or_insert(message);
+    }
+    if let Some(Value::String(kind)) = body.remove("__type") {
+        let word = kind.rsplit('#').next().unwrap_or_default().to_owned();
+        body.entry("type").or_insert(Value::String(word));
+        body.entry("message").or_insert_with(|| Value::String(String::new()));
+    }
     if body.get("message").is_some_and(Value::is_string)
         || body.get("object").is_some_and(|kind| kind == "error")
     {

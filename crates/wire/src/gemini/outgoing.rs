@@ -73,19 +73,3 @@ pub(super) struct OutContent<'r> {
     pub(super) role: Option<&'static str>,
     pub(super) parts: Vec<OutPart<'r>>,
 }
-
-/// What a model wrote as arguments, where it is an object.
-pub(super) fn arguments(text: &str) -> Option<Cow<'_, RawValue>> {
-    let text = text.trim();
-    if text.is_empty() {
-        return serde_json::from_str::<&RawValue>("{}").ok().map(Cow::Borrowed);
-    }
-    let raw = text.starts_with('{').then(|| serde_json::from_str::<&RawValue>(text).ok());
-    raw.flatten().map(Cow::Borrowed)
-}
-
-/// Arguments that are no object, as a text in one.
-pub(super) fn wrapped(text: &str) -> Cow<'static, RawValue> {
-    let wrapped = serde_json::json!({ "_raw": text.trim() }).to_string();
-    Cow::Owned(RawValue::from_string(wrapped).unwrap_or_default())
-}

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::finish::{reason, stop};
-use super::outgoing::{OutCall, OutContent, OutPart, arguments, wrapped};
+use super::outgoing::{OutCall, OutContent, OutPart};
 use super::parts::{PartReader, object};
 use super::seals::{self, NO_SEAL};
 use super::usage::{Counts, OutUsage};
 use crate::chat::call_id;
 use crate::ir::{Answer, Block, Stop, Unreadable};
-use crate::json::Members;
+use crate::json::{Members, arguments, wrapped};
 
 /// Reads an answer. Of several candidates the first is the answer; a blocked prompt is a refusal without words.
 ///

@@ -162,6 +162,11 @@ impl<'a> Members<'a> {
         self.take(name).map(|raw| Self::of(raw, pointer)).transpose()
     }
 
+    /// The members that say something, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.members.iter().filter(|(_, value)| !is_null(value)).map(|(key, value)| (key.as_ref(), *value))
+    }
+
     /// All members in their order, those that are `null` too.
     pub(crate) fn into_all(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
         self.members

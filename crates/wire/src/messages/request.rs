@@ -2,6 +2,7 @@
 
 mod blocks;
 mod encode;
+pub(crate) mod thinking;
 
 use std::borrow::Cow;
 

@@ -41,18 +41,18 @@ const MAX_DEPTH: usize = 64;
 
 /// A schema as it may be sent.
 #[derive(Debug)]
-pub(super) struct Narrowed<'s> {
+pub(crate) struct Narrowed<'s> {
     /// The very bytes where nothing had to change; else members in their order, since a model answers in it.
-    pub(super) schema: Cow<'s, RawValue>,
+    pub(crate) schema: Cow<'s, RawValue>,
     /// Something of it is now only told in words.
-    pub(super) told: bool,
+    pub(crate) told: bool,
 }
 
 /// Narrows a schema.
 ///
 /// # Errors
 /// Why it cannot be kept to, in words: a model that kept to what is left would give another answer.
-pub(super) fn narrowed<'s>(schema: &'s Json<'_>) -> Result<Narrowed<'s>, &'static str> {
+pub(crate) fn narrowed<'s>(schema: &'s Json<'_>) -> Result<Narrowed<'s>, &'static str> {
     let mut walk = Walk::default();
     let mut out = String::with_capacity(schema.get().len());
     walk.schema(schema, 0, &mut out)?;

@@ -21,6 +21,7 @@ const DEFAULT: Provider = Provider {
     endpoints: None,
     custom_tools: false,
     required_headers: &[],
+    signs_for: None,
 };
 
 /// None beside conversations.
@@ -187,6 +188,16 @@ pub(super) static PROVIDERS: &[Provider] = &[
         table: tables::GEMINI,
         dialects: &[Dialect::Gemini],
         endpoints: Some(&[Endpoint::GeminiCount]),
+        ..DEFAULT
+    },
+    Provider {
+        name: "bedrock",
+        url: UrlRule::Bedrock,
+        stream_carries_everything: true,
+        table: tables::BEDROCK,
+        dialects: &[Dialect::Bedrock],
+        endpoints: NO_OTHERS,
+        signs_for: Some("bedrock"),
         ..DEFAULT
     },
     // Its reference calls `max_tokens` deprecated, and takes both.

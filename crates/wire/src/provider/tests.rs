@@ -23,6 +23,7 @@ fn each_provider_has_one_row_under_its_name() {
         "mistral",
         "anthropic",
         "gemini",
+        "bedrock",
         "xai",
         "together",
         "fireworks",
@@ -276,4 +277,29 @@ fn azure_has_responses_beside_its_deployments() {
         "https://r.openai.azure.com/openai/responses?api-version=2026-05-01"
     );
     assert_eq!(url("https://r.openai.azure.com", None), "https://r.openai.azure.com/openai/v1/responses");
+}
+
+/// The paths of `botocore` for the same models.
+#[test]
+fn a_bedrock_call_has_its_model_in_its_path_with_every_sign_escaped() {
+    let bedrock = provider("bedrock").unwrap();
+    let base = Some("https://bedrock-runtime.us-east-1.amazonaws.com/");
+    let url = |model: &str| bedrock.url(Dialect::Bedrock, base, model, None).unwrap();
+    assert_eq!(
+        url("anthropic.claude-opus-4-1-20250805-v1:0"),
+        "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-opus-4-1-20250805-v1%3A0/converse"
+    );
+    assert_eq!(
+        url("arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc"),
+        "https://bedrock-runtime.us-east-1.amazonaws.com/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Aapplication-inference-profile%2Fabc/converse"
+    );
+    assert_eq!(
+        Dialect::Bedrock.stream_path("/model/a%3A0/converse".to_owned()),
+        "/model/a%3A0/converse-stream"
+    );
+    assert_eq!(
+        bedrock.url(Dialect::Bedrock, None, "m", None),
+        Err(UrlError::NoBase { provider: "bedrock" }),
+        "each region has an address of its own"
+    );
 }

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 
 use super::unwrap::Unwrap;
 use super::{Back, seal};
+use crate::bedrock::EventReader as BedrockReader;
 use crate::chat::{EventReader as ChatReader, EventWriter as ChatWriter};
 use crate::dialect::{Dialect, StreamFrame};
 use crate::gemini::{EventReader as GeminiReader, EventWriter as GeminiWriter};
@@ -31,6 +32,7 @@ enum Reader {
     Messages(MessagesReader),
     Responses(ResponsesReader),
     Gemini(GeminiReader),
+    Bedrock(BedrockReader),
 }
 
 #[derive(Debug)]
@@ -88,9 +90,11 @@ impl StreamTranslator {
             Dialect::Messages => Reader::Messages(MessagesReader::default()),
             Dialect::Responses => Reader::Responses(ResponsesReader::default()),
             Dialect::Gemini => Reader::Gemini(GeminiReader::default()),
+            Dialect::Bedrock => Reader::Bedrock(BedrockReader::default()),
         };
         let writer = match to {
-            Dialect::Chat => Writer::Chat(ChatWriter::new(&back)),
+            // Nobody asks for the last one: no client speaks it.
+            Dialect::Chat | Dialect::Bedrock => Writer::Chat(ChatWriter::new(&back)),
             Dialect::Messages => Writer::Messages(MessagesWriter::default()),
             Dialect::Responses => Writer::Responses(ResponsesWriter::new(&back)),
             Dialect::Gemini => Writer::Gemini(GeminiWriter::default()),
@@ -123,6 +127,7 @@ impl StreamTranslator {
             Reader::Messages(reader) => reader.read(name, data, &mut self.events),
             Reader::Responses(reader) => reader.read(name, data, &mut self.events),
             Reader::Gemini(reader) => reader.read(data, &mut self.events),
+            Reader::Bedrock(reader) => reader.read(name, data, &mut self.events),
         }
         self.write(out);
         let (waiting, kept) = self.sizes();
@@ -165,6 +170,7 @@ impl StreamTranslator {
             Reader::Messages(reader) => reader.end(&mut self.events),
             Reader::Responses(reader) => reader.end(&mut self.events),
             Reader::Gemini(reader) => reader.end(&mut self.events),
+            Reader::Bedrock(reader) => reader.end(&mut self.events),
         }
         self.write(out);
     }
@@ -178,6 +184,14 @@ impl StreamTranslator {
     /// Tells an event in the client's terms: its tools by their names, seals as this target's.
     fn tell(&mut self, mut event: Event, out: &mut BytesMut) {
         match &mut event {
+            Event::Start { id, model } => {
+                if id.is_empty() {
+                    id.clone_from(&self.back.id);
+                }
+                if model.is_empty() {
+                    model.clone_from(&self.back.model);
+                }
+            }
             Event::Open { index, opening: Opening::Reasoning } => self.thoughts = Some((*index, false)),
             Event::Open { index, opening } => {
                 let wrapped = self.back.names.restore_opening(opening);

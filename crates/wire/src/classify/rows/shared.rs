@@ -314,7 +314,7 @@ pub(in crate::classify) const GENERAL_CODES: &[Row] = &[
     codes(
         InvalidRequest,
         "a type for a wrong request",
-        &["invalid_request_error", "badrequesterror", "badrequest"],
+        &["invalid_request_error", "badrequesterror", "badrequest", "validationexception"],
     )
     .and(|evidence| evidence.status.is_none()),
     codes(ModelNotFound, "a type for something not found", &["not_found_error", "notfounderror"])

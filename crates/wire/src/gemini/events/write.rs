@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::super::outgoing::{OutCall, OutPart, arguments};
+use super::super::outgoing::{OutCall, OutPart};
 use super::super::reply::{Candidate, Generated, args};
 use super::super::seals::{self, NO_SEAL};
 use crate::chat::Usage;
 use crate::ir::{Event, Opening, Piece, Stop};
+use crate::json::arguments;
 use crate::translate::Sink;
 
 /// A call that is coming in: it is told when it is whole.

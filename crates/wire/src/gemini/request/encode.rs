@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use self::settings::Settings;
 use super::super::models::{Family, family};
-use super::super::outgoing::{Blob, OutCall, OutContent, OutPart, OutResult, Response, arguments, wrapped};
+use super::super::outgoing::{Blob, OutCall, OutContent, OutPart, OutResult, Response};
 use super::super::seals::NO_SEAL;
 use super::COMMON;
 use crate::dialect::Dialect;
@@ -17,6 +17,7 @@ use crate::ir::{
     Block, Losses, Media, MediaKind, Mode, Request, Role, Signature, Source, ToolCall, ToolChoice, ToolKind,
     ToolResult, Turn, Untranslatable,
 };
+use crate::json::{arguments, wrapped};
 use crate::translate::{Destination, Names, WRAPPED_SCHEMA, Written, wrap};
 
 /// Gemini API reference, "FunctionDeclaration": the older limit of 64, which every model takes.

@@ -6,20 +6,19 @@ use serde::Serialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use super::super::models::{Family, Thinking, family};
+use super::super::models::{Family, family};
 use super::super::outgoing::{Cache, OutBlock, OutSource};
 use super::super::schema::narrowed;
+use super::thinking::{self, OutThinking};
 use crate::dialect::Dialect;
 use crate::ir::{
-    Block, CacheMark, Effort, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall,
-    ToolChoice, ToolKind, ToolResult, Turn, Untranslatable,
+    Block, CacheMark, Format, Losses, Media, MediaKind, Mode, Request, Role, Source, ToolCall, ToolChoice,
+    ToolKind, ToolResult, Turn, Untranslatable,
 };
 use crate::translate::{Destination, Names, WRAPPED_SCHEMA, Written, wrap};
 
 /// Anthropic API reference: tool names match `^[a-zA-Z0-9_-]{1,128}$`.
 const MAX_NAME: usize = 128;
-/// Anthropic documentation, "Extended thinking": the least budget.
-const LEAST_BUDGET: u64 = 1_024;
 
 #[derive(Serialize)]
 struct Body<'r> {
@@ -78,14 +77,6 @@ struct Choice<'r> {
     disable_parallel_tool_use: Option<bool>,
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum OutThinking {
-    Adaptive,
-    Disabled,
-    Enabled { budget_tokens: u64 },
-}
-
 #[derive(Serialize, Default)]
 struct OutputConfig<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,17 +113,20 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
     writer.names.learn(&request.tools);
     let (choice, tools) = writer.tools(request, family)?;
     let max_tokens = writer.max_tokens(request, to, family);
-    let (thinking, effort) = match writer.thinking(request, max_tokens, family, choice.as_ref()) {
-        // Such a model wants the thoughts of the calls whose results it gets (Anthropic documentation, "Extended
-        // thinking with tool use"), and no other dialect's client has them unless we sealed them.
-        (Some(OutThinking::Enabled { .. }), _) if goes_on_without_thoughts(request, to.origin) => {
-            writer
-                .losses
-                .changed(request.places.reasoning, "a turn whose thoughts are not there goes on without");
-            (None, None)
-        }
-        thinks => thinks,
-    };
+    let (thinking, effort) =
+        match thinking::asked(request, max_tokens, family, is_forced(choice.as_ref()), &mut writer.losses) {
+            // Such a model wants the thoughts of the calls whose results it gets (Anthropic documentation, "Extended
+            // thinking with tool use"), and no other dialect's client has them unless we sealed them.
+            (Some(OutThinking::Enabled { .. }), _)
+                if thinking::goes_on_without(request, Dialect::Messages, to.origin) =>
+            {
+                writer
+                    .losses
+                    .changed(request.places.reasoning, "a turn whose thoughts are not there goes on without");
+                (None, None)
+            }
+            thinks => thinks,
+        };
     let format = writer.format(request, family)?;
     let thinks = matches!(thinking, Some(OutThinking::Enabled { .. } | OutThinking::Adaptive));
     writer.own_thoughts = thinks.then_some(to.origin);
@@ -445,53 +439,6 @@ impl<'r> Writer<'r> {
         Some(asked)
     }
 
-    fn thinking(
-        &mut self,
-        request: &Request<'_>,
-        max_tokens: u64,
-        family: Family,
-        choice: Option<&Choice<'_>>,
-    ) -> (Option<OutThinking>, Option<&'static str>) {
-        let Some(asked) = request.reasoning else { return (None, None) };
-        let effort = asked.effort.unwrap_or(Effort::Medium);
-        let place = request.places.reasoning;
-        let forced = choice.is_some_and(|choice| matches!(choice.kind, "any" | "tool"));
-        match family.thinking {
-            Thinking::Never => {
-                if effort > Effort::None {
-                    self.losses.dropped(place, "this model does not reason");
-                }
-                (None, None)
-            }
-            _ if effort == Effort::None && family.may_not_think => (Some(OutThinking::Disabled), None),
-            // It refuses a forced choice while it thinks.
-            _ if forced => {
-                self.losses.dropped(place, "this model does not think where it must call a tool");
-                (None, None)
-            }
-            Thinking::Adaptive => {
-                let effort = match effort {
-                    Effort::None | Effort::Minimal => {
-                        self.losses.changed(place, "the least effort of this model is low");
-                        Effort::Low
-                    }
-                    Effort::XHigh if !family.xhigh => Effort::High,
-                    effort => effort,
-                };
-                (Some(OutThinking::Adaptive), Some(effort.name()))
-            }
-            // A budget must leave room for the answer.
-            Thinking::Budget if max_tokens <= LEAST_BUDGET => {
-                self.losses.dropped(place, "the limit on tokens leaves no room to think");
-                (None, None)
-            }
-            Thinking::Budget => {
-                let budget_tokens = asked.budget.unwrap_or_else(|| budget_of(effort)).max(LEAST_BUDGET);
-                (Some(OutThinking::Enabled { budget_tokens: budget_tokens.min(max_tokens - 1) }), None)
-            }
-        }
-    }
-
     fn format(
         &mut self,
         request: &'r Request<'_>,
@@ -517,16 +464,8 @@ impl<'r> Writer<'r> {
     }
 }
 
-/// Whether the model is in the middle of a round of calls, and the thoughts that led to them are not there.
-fn goes_on_without_thoughts(request: &Request<'_>, origin: &str) -> bool {
-    let has = |turn: &Turn<'_>, what: &dyn Fn(&Block<'_>) -> bool| turn.blocks.iter().any(what);
-    let not_spoken = |turn: &&Turn<'_>| turn.role != Role::Assistant;
-    let results = |block: &Block<'_>| matches!(block, Block::ToolResult(_));
-    let sealed = |block: &Block<'_>| matches!(block, Block::Reasoning { signature: Some(seal), .. } if seal.is_of(Dialect::Messages, origin));
-    let in_round = request.turns.iter().rev().take_while(not_spoken).any(|turn| has(turn, &results));
-    let spoken = request.turns.iter().rev().skip_while(not_spoken);
-    let mut round = spoken.take_while(|turn| turn.role == Role::Assistant);
-    in_round && !round.any(|turn| has(turn, &sealed))
+fn is_forced(choice: Option<&Choice<'_>>) -> bool {
+    choice.is_some_and(|choice| matches!(choice.kind, "any" | "tool"))
 }
 
 fn fits(kind: MediaKind, media_type: &str) -> bool {
@@ -544,17 +483,6 @@ fn word(mode: Mode) -> &'static str {
         Mode::Auto => "auto",
         Mode::Never => "none",
         Mode::Required => "any",
-    }
-}
-
-/// Tokens to think with, by effort.
-fn budget_of(effort: Effort) -> u64 {
-    match effort {
-        Effort::None | Effort::Minimal | Effort::Low => 1_024,
-        Effort::Medium => 2_048,
-        Effort::High => 4_096,
-        Effort::XHigh => 8_192,
-        Effort::Max => 16_384,
     }
 }
 
