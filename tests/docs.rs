@@ -33,10 +33,15 @@ fn page(name: &str) -> Page {
 fn pages() -> Vec<Page> {
     let mut pages =
         vec![page("README.md"), page("ARCHITECTURE.md"), page("CONTRIBUTING.md"), page("CHANGELOG.md")];
-    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(name.ends_with(".md"), "docs/{name} is no page");
-        pages.push(page(&format!("docs/{name}")));
+    for folder in ["docs", "docs/dialects"] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if (folder, name.as_str()) == ("docs", "dialects") {
+                continue;
+            }
+            assert!(name.ends_with(".md"), "{folder}/{name} is no page");
+            pages.push(page(&format!("{folder}/{name}")));
+        }
     }
     pages
 }

@@ -52,8 +52,13 @@ const PLACES: Places = Places {
     format: "/response_format",
     format_name: "/response_format/json_schema/name",
     max_output: "/max_completion_tokens",
+    parallel: "/parallel_tool_calls",
     reasoning: "/reasoning_effort",
     stop: "/stop",
+    temperature: "/temperature",
+    top_k: "/top_k",
+    top_p: "/top_p",
+    user: "/user",
 };
 
 /// Reads a request.

@@ -37,8 +37,13 @@ const PLACES: Places = Places {
     format: "/generationConfig/responseMimeType",
     format_name: "",
     max_output: "/generationConfig/maxOutputTokens",
+    parallel: "/toolConfig",
     reasoning: "/generationConfig/thinkingConfig",
     stop: "/generationConfig/stopSequences",
+    temperature: "/generationConfig/temperature",
+    top_k: "/generationConfig/topK",
+    top_p: "/generationConfig/topP",
+    user: "/labels",
 };
 
 /// Reads a request.

@@ -103,10 +103,20 @@ pub struct Places {
     pub format_name: &'static str,
     /// [`Request::max_output`].
     pub max_output: &'static str,
+    /// That one tool at most is called at a time.
+    pub parallel: &'static str,
     /// [`Request::reasoning`].
     pub reasoning: &'static str,
     /// [`Request::stop`].
     pub stop: &'static str,
+    /// [`Request::temperature`].
+    pub temperature: &'static str,
+    /// [`Request::top_k`].
+    pub top_k: &'static str,
+    /// [`Request::top_p`].
+    pub top_p: &'static str,
+    /// [`Request::user`].
+    pub user: &'static str,
 }
 
 /// Who speaks.

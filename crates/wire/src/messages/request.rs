@@ -32,8 +32,13 @@ const PLACES: Places = Places {
     format: "/output_config/format",
     format_name: "",
     max_output: "/max_tokens",
+    parallel: "/tool_choice/disable_parallel_tool_use",
     reasoning: "/thinking",
     stop: "/stop_sequences",
+    temperature: "/temperature",
+    top_k: "/top_k",
+    top_p: "/top_p",
+    user: "/metadata/user_id",
 };
 
 /// Reads a request.

@@ -48,9 +48,14 @@ const PLACES: Places = Places {
     format: "/text/format",
     format_name: "/text/format/name",
     max_output: "/max_output_tokens",
+    parallel: "/parallel_tool_calls",
     reasoning: "/reasoning",
     // It has none.
     stop: "",
+    temperature: "/temperature",
+    top_k: "/top_k",
+    top_p: "/top_p",
+    user: "/user",
 };
 
 /// Reads a request.

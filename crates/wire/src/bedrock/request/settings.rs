@@ -91,7 +91,7 @@ pub(super) fn write<'r>(
     losses: &mut Losses,
 ) -> Result<Settings<'r>, Untranslatable> {
     if request.user.is_some() {
-        losses.dropped("/user", "Bedrock is not told who asks");
+        losses.dropped(request.places.user, "Bedrock is not told who asks");
     }
     let mut additional = Map::new();
     let mut max_tokens = max_tokens(request, to, losses);
@@ -195,11 +195,11 @@ const NO_SAMPLING: &str = "this model takes no sampling parameters, or none whil
 fn temperature(request: &Request<'_>, sampling: bool, losses: &mut Losses) -> Option<Number> {
     let asked = request.temperature.as_ref()?;
     if !sampling {
-        losses.dropped("/temperature", NO_SAMPLING);
+        losses.dropped(request.places.temperature, NO_SAMPLING);
         return None;
     }
     if asked.as_f64().is_some_and(|asked| asked > 1.0) {
-        losses.changed("/temperature", "Converse takes 1 at most");
+        losses.changed(request.places.temperature, "Converse takes 1 at most");
         return Some(Number::from(1));
     }
     Some(asked.clone())
@@ -214,12 +214,12 @@ fn top_p<'r>(
 ) -> Option<&'r Number> {
     let asked = request.top_p.as_ref()?;
     if !sampling {
-        losses.dropped("/top_p", NO_SAMPLING);
+        losses.dropped(request.places.top_p, NO_SAMPLING);
         return None;
     }
     if maker.claude().is_some() && request.temperature.is_some() {
         if asked.as_f64() != Some(1.0) {
-            losses.dropped("/top_p", "the model takes it or a temperature");
+            losses.dropped(request.places.top_p, "the model takes it or a temperature");
         }
         return None;
     }
@@ -241,8 +241,10 @@ fn top_k(
         Maker::Amazon => {
             additional.insert("inferenceConfig".to_owned(), json!({ "topK": asked }));
         }
-        Maker::Anthropic(_) => losses.dropped("/top_k", NO_SAMPLING),
-        Maker::OpenAi | Maker::Other => losses.dropped("/top_k", "Converse has no such parameter"),
+        Maker::Anthropic(_) => losses.dropped(request.places.top_k, NO_SAMPLING),
+        Maker::OpenAi | Maker::Other => {
+            losses.dropped(request.places.top_k, "Converse has no such parameter")
+        }
     }
 }
 

@@ -112,7 +112,7 @@ impl<'r> Writer<'r> {
                     Choice { forced, own: Some(own) },
                 ));
             }
-            self.losses.dropped("/parallel_tool_calls", "this model cannot be kept to one call at a time");
+            self.losses.dropped(request.places.parallel, "this model cannot be kept to one call at a time");
         }
         let tool_choice = match name {
             Some(name) => Some(OutChoice::Tool { name }),

@@ -214,7 +214,7 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         ));
     }
     if request.top_k.is_some() {
-        writer.losses.dropped("/top_k", "Chat Completions has no such parameter");
+        writer.losses.dropped(request.places.top_k, "Chat Completions has no such parameter");
     }
     let allowed = writer.tools(request);
     let (choice, tools) = allowed?;

@@ -358,7 +358,7 @@ impl<'r> Writer<'r> {
             return Ok((None, tools));
         }
         if request.parallel_tools == Some(false) {
-            self.losses.dropped("/parallel_tool_calls", "Gemini cannot be told to call one tool at a time");
+            self.losses.dropped(request.places.parallel, "Gemini cannot be told to call one tool at a time");
         }
         let (mode, allowed) = match &request.tool_choice {
             None => return Ok((None, tools)),

@@ -139,7 +139,7 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         max_tokens,
         top_p: writer.top_p(request, sampling),
         temperature: writer.temperature(request, sampling),
-        top_k: writer.sampling("/top_k", request.top_k.as_ref(), sampling),
+        top_k: writer.sampling(request.places.top_k, request.top_k.as_ref(), sampling),
         system: std::mem::take(&mut writer.system),
         messages: std::mem::take(&mut writer.messages),
         tools,
@@ -414,17 +414,17 @@ impl<'r> Writer<'r> {
         let asked = request.top_p.as_ref()?;
         if sampling && request.temperature.is_some() {
             if asked.as_f64() != Some(1.0) {
-                self.losses.dropped("/top_p", "Messages takes it or a temperature");
+                self.losses.dropped(request.places.top_p, "Messages takes it or a temperature");
             }
             return None;
         }
-        self.sampling("/top_p", Some(asked), sampling)
+        self.sampling(request.places.top_p, Some(asked), sampling)
     }
 
     fn temperature(&mut self, request: &Request<'_>, sampling: bool) -> Option<Number> {
-        let asked = self.sampling("/temperature", request.temperature.as_ref(), sampling)?;
+        let asked = self.sampling(request.places.temperature, request.temperature.as_ref(), sampling)?;
         if asked.as_f64().is_some_and(|asked| asked > 1.0) {
-            self.losses.changed("/temperature", "Messages takes 1 at most");
+            self.losses.changed(request.places.temperature, "Messages takes 1 at most");
             return Some(Number::from(1));
         }
         Some(asked.clone())

@@ -139,7 +139,7 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         ));
     }
     if request.top_k.is_some() {
-        writer.losses.dropped("/top_k", "Responses has no such parameter");
+        writer.losses.dropped(request.places.top_k, "Responses has no such parameter");
     }
     writer.turns(&request.turns)?;
     let (tool_choice, tools) = writer.tools(request)?;
@@ -157,8 +157,8 @@ pub(crate) fn encode(request: &Request<'_>, to: &Destination<'_>) -> Result<Writ
         tools,
         tool_choice,
         max_output_tokens: writer.max_output(request),
-        temperature: writer.sampling("/temperature", request.temperature.as_ref(), samples),
-        top_p: writer.sampling("/top_p", request.top_p.as_ref(), samples),
+        temperature: writer.sampling(request.places.temperature, request.temperature.as_ref(), samples),
+        top_p: writer.sampling(request.places.top_p, request.top_p.as_ref(), samples),
         text: (format.is_some() || verbosity.is_some()).then_some(OutText { format, verbosity }),
         include: to.reasons.then_some(["reasoning.encrypted_content"]),
         reasoning,

@@ -78,7 +78,7 @@ pub(super) fn write<'r>(
         ));
     }
     if request.user.is_some() {
-        losses.dropped("/user", "Gemini is not told who asks");
+        losses.dropped(request.places.user, "Gemini is not told who asks");
     }
     if request.format.is_some() && !request.tools.is_empty() && !family.tools_with_form {
         let note = "this model takes either tools or a form of the answer";
