@@ -23,6 +23,7 @@ from relay import Relay
 MODEL = "gpt-4o"
 CLAUDE = "claude-opus-5-5"
 GEMINI = "gemini-3-pro"
+BEDROCK = "claude-at-bedrock"
 GPT = "gpt-5.6"
 """The model whose targets are spoken to in Responses."""
 

@@ -161,8 +161,8 @@ class Settings:
 
 class Gateway(Process):
     """`pointsman serve` in front of two simulated providers, `primary` asked before `standby`: as OpenAI-compatible targets
-    of one model, as Anthropic targets of another, as Gemini targets of a third, and as OpenAI's own, spoken to in Responses,
-    of a fourth."""
+    of one model, as Anthropic targets of another, as Gemini targets of a third, as OpenAI's own, spoken to in Responses,
+    of a fourth, and as Bedrock's of a fifth."""
 
     def __init__(self, primary: Sim, standby: Sim, settings: Settings, folder: Path) -> None:
         port = free_port()
@@ -186,9 +186,11 @@ targets:
   gemini-standby: {{ provider: gemini, base_url: "http://{HOST}:{standby}", model: gemini-3-pro, priority: 2, api_key: "{STANDBY_KEY}" }}
   responses: {{ provider: openai, dialect: responses, base_url: "http://{HOST}:{primary}/v1", model: gpt-5.6, priority: 1, api_key: "{PRIMARY_KEY}" }}
   responses-standby: {{ provider: openai, dialect: responses, base_url: "http://{HOST}:{standby}/v1", model: gpt-5.6, priority: 2, api_key: "{STANDBY_KEY}" }}
+  bedrock: {{ provider: bedrock, region: us-east-1, base_url: "http://{HOST}:{primary}", model: claude-at-bedrock, upstream_model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0", priority: 1, api_key: "{PRIMARY_KEY}" }}
+  bedrock-standby: {{ provider: bedrock, region: us-east-1, base_url: "http://{HOST}:{standby}", model: claude-at-bedrock, upstream_model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0", priority: 2, api_key: "{STANDBY_KEY}" }}
   private: {{ provider: openai-compatible, base_url: "http://{HOST}:{standby}/v1", model: gpt-4o-private }}
 keys:
-  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o, claude-opus-5-5, gemini-3-pro, gpt-5.6] }}
+  python-suite: {{ hash: "sha256:{digest}", models: [gpt-4o, claude-opus-5-5, gemini-3-pro, gpt-5.6, claude-at-bedrock] }}
 defaults:
   budget:
     deadline: {settings.deadline}

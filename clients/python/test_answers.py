@@ -9,7 +9,7 @@ import openai
 import pytest
 
 import scripts
-from conftest import CLAUDE, GEMINI, GPT, MODEL, Line
+from conftest import BEDROCK, CLAUDE, GEMINI, GPT, MODEL, Line
 from processes import KEY
 
 MESSAGES = [{"role": "user", "content": "What is the weather in Paris?"}]
@@ -186,7 +186,7 @@ def test_a_conversation_reaches_the_provider_as_the_sdk_wrote_it(line: Line) -> 
 
 def test_the_models_that_the_key_may_use_are_listed(line: Line) -> None:
     models = line.client().models.list()
-    assert {model.id for model in models} == {MODEL, CLAUDE, GEMINI, GPT}
+    assert {model.id for model in models} == {MODEL, CLAUDE, GEMINI, GPT, BEDROCK}
     assert all(model.object == "model" for model in models)
 
 

@@ -6,7 +6,7 @@ import pytest
 from google.genai import errors, types
 
 import scripts
-from conftest import CLAUDE, GEMINI, GPT, MODEL, Line
+from conftest import BEDROCK, CLAUDE, GEMINI, GPT, MODEL, Line
 
 QUESTION = "What is the weather in Paris?"
 TEXT = "one two three four five six seven eight"
@@ -148,7 +148,7 @@ def test_the_gateways_errors_are_the_sdks(line: Line) -> None:
 
 def test_the_sdk_lists_the_models(line: Line) -> None:
     names = [model.name for model in line.gemini().models.list()]
-    assert sorted(names) == sorted(f"models/{name}" for name in (MODEL, CLAUDE, GEMINI, GPT))
+    assert sorted(names) == sorted(f"models/{name}" for name in (MODEL, CLAUDE, GEMINI, GPT, BEDROCK))
 
 
 async def stream_of(line: Line, model: str) -> str:

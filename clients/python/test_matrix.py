@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import scripts
-from conftest import CLAUDE, GEMINI, GPT, MODEL, Line
+from conftest import BEDROCK, CLAUDE, GEMINI, GPT, MODEL, Line
 from dialects import DIALECTS, NOTHING, PIXEL, SCHEMA, Result, Turn
 
-PROVIDERS = {"chat": MODEL, "responses": GPT, "messages": CLAUDE, "gemini": GEMINI}
+PROVIDERS = {"chat": MODEL, "responses": GPT, "messages": CLAUDE, "gemini": GEMINI, "bedrock": BEDROCK}
 TEXT = "one two three four five six seven eight"
 TOOLS = {"get_weather": SCHEMA, "now": NOTHING}
 STATION = "the station is silent — Île-de-France"
@@ -22,7 +22,7 @@ each_provider = pytest.mark.parametrize("provider", PROVIDERS)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 # Which field of its stream a provider of this kind has its thoughts in.
-THOUGHTS = {"chat": "reasoning_content", "responses": "summary", "messages": "thinking", "gemini": "thought"}
+THOUGHTS = {"chat": "reasoning_content", "responses": "summary", "messages": "thinking", "gemini": "thought", "bedrock": "reasoningContent"}
 
 
 def thoughtful(provider: str, script: dict[str, Any]) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def test_a_conversation_with_tools_pictures_and_thoughts(line: Line, dialect, pr
     asked = sent(line)
     assert STATION in texts(asked) and "noon" in texts(asked)
     assert pictures(asked) == (2 if client.has_pictures_in_results else 1)
-    if client.seals and provider in ("responses", "messages", "gemini"):
+    if client.seals and provider != "chat":
         # What its model had thought goes back to its provider in the provider's own words.
-        seal = {"responses": "encrypted_content", "messages": "signature", "gemini": "thoughtSignature"}[provider]
+        seal = {"responses": "encrypted_content", "messages": "signature", "gemini": "thoughtSignature", "bedrock": "signature"}[provider]
         seals = [one for one in find(asked, seal) if isinstance(one, str)]
         assert seals and not any(one.startswith(("pm1.", "cG0xL")) for one in seals), seals
     assert (line.primary.calls, line.standby.calls) == (3, 0)
@@ -131,6 +131,7 @@ def test_how_an_answer_ends_and_is_formed(line: Line, dialect, provider: str, st
         "responses": lambda: asked["text"]["format"]["schema"],
         "messages": lambda: asked["output_config"]["format"]["schema"],
         "gemini": lambda: asked["generationConfig"]["responseJsonSchema"],
+        "bedrock": lambda: json.loads(asked["outputConfig"]["textFormat"]["structure"]["jsonSchema"]["schema"]),
     }
     assert place[provider]() == SCHEMA
 
@@ -142,6 +143,7 @@ def test_how_an_answer_ends_and_is_formed(line: Line, dialect, provider: str, st
             "chat": lambda: asked["stop"],
             "messages": lambda: asked["stop_sequences"],
             "gemini": lambda: asked["generationConfig"]["stopSequences"],
+            "bedrock": lambda: asked["inferenceConfig"]["stopSequences"],
         }
         assert place[provider]() == ["END", "STOP"]
     elif client.has_stop:
@@ -189,7 +191,7 @@ def test_errors_of_a_provider(line: Line, dialect, provider: str, stream: bool) 
 
 
 @each_client
-@pytest.mark.parametrize("first,then", [(MODEL, CLAUDE), (CLAUDE, MODEL), (GPT, GEMINI), (GEMINI, GPT)])
+@pytest.mark.parametrize("first,then", [(MODEL, CLAUDE), (CLAUDE, MODEL), (GPT, GEMINI), (GEMINI, GPT), (BEDROCK, MODEL), (CLAUDE, BEDROCK)])
 def test_a_conversation_goes_on_at_a_provider_of_another_dialect(line: Line, dialect, first: str, then: str) -> None:
     """Tools and thoughts of one model are history to the next, and back again."""
     client = dialect(line)

@@ -11,7 +11,7 @@ import anthropic
 import pytest
 
 import scripts
-from conftest import CLAUDE, GEMINI, GPT, MODEL, Line
+from conftest import BEDROCK, CLAUDE, GEMINI, GPT, MODEL, Line
 from processes import KEY, PRIMARY_KEY
 
 MESSAGES = [{"role": "user", "content": "What is the weather in Paris?"}]
@@ -135,7 +135,7 @@ def test_the_asynchronous_client_creates_and_streams(line: Line) -> None:
 
 def test_models_are_listed_in_the_sdks_shape(line: Line) -> None:
     models = list(line.anthropic().models.list())
-    assert {(model.type, model.id) for model in models} == {("model", name) for name in (CLAUDE, MODEL, GEMINI, GPT)}
+    assert {(model.type, model.id) for model in models} == {("model", name) for name in (CLAUDE, MODEL, GEMINI, GPT, BEDROCK)}
     assert line.anthropic().models.retrieve(CLAUDE).display_name
 
 
