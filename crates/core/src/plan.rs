@@ -220,6 +220,22 @@ impl Plan {
     }
 }
 
+/// Whether a prompt's rough estimate may be so wrong that it excludes a target by its window, or fails to: a quarter of the
+/// bytes is at most four times too small, and hardly ever four times too large. False where there is nobody else to go to.
+pub fn window_is_close(request: &Request, catalog: &Catalog) -> bool {
+    let served = || request.models.iter().flat_map(|models| models.targets.iter().map(move |t| (models, *t)));
+    if request.endpoint.is_some() || served().nth(1).is_none() {
+        return false;
+    }
+    let (rough, output) = (request.needs.prompt_tokens, request.needs.max_output.unwrap_or(0));
+    let windows = served()
+        .filter_map(|(models, index)| catalog.facts(catalog.target(index)?, &models.model)?.context_window);
+    windows.map(|window| window as f64 * WINDOW_TOLERANCE).any(|most| {
+        let with = |prompt: u64| prompt.saturating_add(output) as f64;
+        with(rough / 4) <= most && with(rough.saturating_mul(4)) > most
+    })
+}
+
 impl Candidate {
     /// The call that an attempt on it would be.
     pub fn call(&self, request: &Request, last_resort: bool) -> Call {

@@ -7,15 +7,19 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use pointsman_core::controller::{Cause, Stop};
 use pointsman_core::kind::FailureKind;
+use pointsman_core::plan::window_is_close;
+use pointsman_core::request::Request;
 use pointsman_wire::chat::Usage;
 use pointsman_wire::dialect::Dialect;
 use pointsman_wire::endpoint::Endpoint;
+use pointsman_wire::envelope::Envelope;
 use pointsman_wire::tokens::{self, Count, Family};
 use tokio::sync::Semaphore;
 
 use crate::answer::{ClientBody, answer, full};
 use crate::attempt::JSON;
 use crate::exchange::Exchange;
+use crate::snapshot::Snapshot;
 
 /// What is larger is counted where it holds up nobody, in bytes.
 const LARGE: usize = 64 * 1024;
@@ -61,7 +65,8 @@ pub(crate) async fn estimated(mut exchange: Box<Exchange>) -> Response<ClientBod
     let envelope = &exchange.inbound.envelope;
     let (endpoint, dialect) = (envelope.endpoint(), envelope.dialect());
     let rough = envelope.estimated_prompt_tokens();
-    let (family, body) = (family(&exchange), exchange.inbound.body.clone());
+    let (family, body) =
+        (family(exchange.controller.request(), &exchange.snapshot), exchange.inbound.body.clone());
     let count = apart(body.len(), move || tokens::asked(&family, dialect, &body, rough)).await;
     let count = count.unwrap_or(Count { tokens: rough, exact: false });
     exchange.estimated = true;
@@ -72,6 +77,19 @@ pub(crate) async fn estimated(mut exchange: Box<Exchange>) -> Response<ClientBod
     answer(headers, full(Bytes::from(tokens::told(endpoint, count.tokens))))
 }
 
+/// Counts a prompt by the vocabulary of the requested model where the rough estimate may exclude a target by its window, or
+/// keep one that is too small.
+pub(crate) async fn refine(request: &mut Request, snapshot: &Snapshot, envelope: &Envelope, body: &Bytes) {
+    if !window_is_close(request, &snapshot.config.catalog) {
+        return;
+    }
+    let (family, dialect, body) = (family(request, snapshot), envelope.dialect(), body.clone());
+    let count = apart(body.len(), move || family.request(dialect, &body)).await;
+    if let Some(Some(count)) = count {
+        request.needs.prompt_tokens = count.tokens;
+    }
+}
+
 /// Counts what a whole answer in this dialect took, where its provider does not tell: the request is still here.
 pub(crate) async fn guess(exchange: &mut Exchange, answer: &Bytes, spoken: Dialect) {
     let envelope = &exchange.inbound.envelope;
@@ -79,7 +97,8 @@ pub(crate) async fn guess(exchange: &mut Exchange, answer: &Bytes, spoken: Diale
         return;
     }
     let (asked, rough) = (envelope.dialect(), envelope.estimated_prompt_tokens());
-    let (family, request, answer) = (family(exchange), exchange.inbound.body.clone(), answer.clone());
+    let family = family(exchange.controller.request(), &exchange.snapshot);
+    let (request, answer) = (exchange.inbound.body.clone(), answer.clone());
     let counted = apart(request.len() + answer.len(), move || {
         let input = family.request(asked, &request).map_or(rough, |count| count.tokens);
         let output = family.answer(spoken, &answer).map_or(0, |count| count.tokens);
@@ -89,9 +108,9 @@ pub(crate) async fn guess(exchange: &mut Exchange, answer: &Bytes, spoken: Diale
 }
 
 /// The family of the requested model, by its own name, else by what its first target's provider calls it.
-fn family(exchange: &Exchange) -> Family {
-    let choice = exchange.controller.request().models.first();
-    let catalog = &exchange.snapshot.config.catalog;
+fn family(request: &Request, snapshot: &Snapshot) -> Family {
+    let choice = request.models.first();
+    let catalog = &snapshot.config.catalog;
     let target = choice.and_then(|choice| catalog.target(*choice.targets.first()?));
     let upstream = choice.and_then(|choice| choice.upstream.as_deref());
     let names = [

@@ -177,7 +177,8 @@ async fn generate(
     let caller_keys = caller_keys(&parts.headers)?;
     let asked = Asked { caller: &caller, envelope: &envelope, headers: &parts.headers };
     let providers = caller_keys.keys().cloned().collect();
-    let (route, request) = asked.understood(app, &snapshot, app.next_number(), providers)?;
+    let (route, mut request) = asked.understood(app, &snapshot, app.next_number(), providers)?;
+    counting::refine(&mut request, &snapshot, &envelope, &body).await;
     let wanted = formed::wanted(&envelope, &body, request.governance.stream.buffer).await?;
     let inbound = Inbound {
         id: id.to_owned(),

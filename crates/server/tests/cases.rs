@@ -36,6 +36,8 @@ mod frames;
 mod health;
 #[path = "cases/http2.rs"]
 mod http2;
+#[path = "cases/named.rs"]
+mod named;
 #[path = "cases/security.rs"]
 mod security;
 #[path = "cases/streams.rs"]

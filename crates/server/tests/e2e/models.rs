@@ -1,7 +1,7 @@
 //! Routes of several models: no substitution is silent, and none happens that the route does not allow.
 
 use pointsman_provider_sim::Script;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::checks::{assert_whole_from, world_from};
 use crate::support::{World, chat};
@@ -149,6 +149,20 @@ async fn a_prompt_that_is_too_long_goes_to_the_larger_window() {
     let answer = world.post(&chat("support", true)).await;
     assert_eq!(answer.status, 400);
     assert_eq!(answer.error()["code"], "context_length_exceeded");
+}
+
+/// A quarter of the bytes is a rough measure: near a window the tokens are counted before anybody is excluded or asked.
+#[tokio::test]
+async fn a_prompt_that_is_nearly_too_long_is_counted() {
+    let said = |text: String| json!({"model": "support", "messages": [{"role": "user", "content": text}]});
+    // The smaller window is 8,000, and an estimate excludes above 9,600. 9,000 words of one token each are 11,250 by their
+    // bytes; 10,000 letters and digits in turn are 2,500, and have a token each.
+    for (text, who) in [("word ".repeat(9_000), "a"), ("a1".repeat(5_000), "c")] {
+        let world = route("").await;
+        let answer = world.post(&said(text)).await;
+        assert_whole_from(&answer, who);
+        assert_eq!(world.entry(&answer).attempts.len(), 1);
+    }
 }
 
 /// C024's kin: a substitute's own trouble with the request does not hide why it was asked.
