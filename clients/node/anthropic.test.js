@@ -7,7 +7,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { betaZodTool } from "@anthropic-ai/sdk/helpers/beta/zod";
 import * as z from "zod/v4";
 
-import { CLAUDE, GPT, MODEL, onLine } from "./line.js";
+import { CLAUDE, GEMINI, GPT, MODEL, onLine } from "./line.js";
 import { KEY, PRIMARY_KEY } from "./processes.js";
 import * as scripts from "./scripts.js";
 
@@ -185,7 +185,7 @@ onLine("the provider gets the client's version and beta, and never its key", asy
 onLine("models are listed in the SDK's shape", async (line) => {
   const models = [];
   for await (const model of client(line).models.list()) models.push([model.type, model.id]);
-  assert.deepEqual(models.sort(), [["model", CLAUDE], ["model", MODEL], ["model", GPT]]);
+  assert.deepEqual(models.sort(), [["model", CLAUDE], ["model", GEMINI], ["model", MODEL], ["model", GPT]].sort());
   assert.ok((await client(line).models.retrieve(CLAUDE)).display_name);
 });
 

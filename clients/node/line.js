@@ -15,10 +15,11 @@ export const MODEL = "gpt-4o";
 export const CLAUDE = "claude-opus-5-5";
 /** The model whose targets are spoken to in Responses. */
 export const GPT = "gpt-5.6";
+export const GEMINI = "gemini-3-pro";
 
 // The machine's settings and keys must not reach an SDK: all traffic is on loopback.
 for (const name of Object.keys(process.env)) {
-  if (/^(https?_proxy|all_proxy|node_use_env_proxy)$/i.test(name) || /^(OPENAI|ANTHROPIC|AI_GATEWAY)_/.test(name)) {
+  if (/^(https?_proxy|all_proxy|node_use_env_proxy)$/i.test(name) || /^(OPENAI|ANTHROPIC|AI_GATEWAY|GOOGLE|GEMINI)_/.test(name)) {
     delete process.env[name];
   }
 }

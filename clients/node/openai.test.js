@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 import OpenAI from "openai";
 
-import { CLAUDE, GPT, MODEL, onLine } from "./line.js";
+import { CLAUDE, GEMINI, GPT, MODEL, onLine } from "./line.js";
 import { KEY, PRIMARY_KEY } from "./processes.js";
 import * as scripts from "./scripts.js";
 
@@ -160,7 +160,7 @@ onLine("a conversation reaches the provider as the SDK wrote it, with the provid
 onLine("the models that the key may use are listed", async (line) => {
   const models = [];
   for await (const model of client(line).models.list()) models.push(model);
-  assert.deepEqual(new Set(models.map((model) => model.id)), new Set([MODEL, CLAUDE, GPT]));
+  assert.deepEqual(new Set(models.map((model) => model.id)), new Set([MODEL, CLAUDE, GEMINI, GPT]));
   assert.ok(models.every((model) => model.object === "model"));
   assert.equal((await client(line).models.retrieve(MODEL)).id, MODEL);
 });

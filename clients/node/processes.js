@@ -163,7 +163,7 @@ export class Gateway extends Process {
 function configuration(primary, standby, settings) {
   const hash = createHash("sha256").update(KEY).digest("hex");
   const target = (provider, port, model, key, priority) =>
-    `{ provider: ${provider}, base_url: "http://${HOST}:${port}${provider === "anthropic" ? "" : "/v1"}", ` +
+    `{ provider: ${provider}, base_url: "http://${HOST}:${port}${["anthropic", "gemini"].includes(provider) ? "" : "/v1"}", ` +
     `model: ${model}, api_key: "${key}", priority: ${priority}` +
     `${provider === "openai" ? ", dialect: responses" : ""} }`;
   return `\
@@ -176,9 +176,11 @@ targets:
   claude-standby: ${target("anthropic", standby, "claude-opus-5-5", STANDBY_KEY, 2)}
   responses: ${target("openai", primary, "gpt-5.6", PRIMARY_KEY, 1)}
   responses-standby: ${target("openai", standby, "gpt-5.6", STANDBY_KEY, 2)}
+  gemini: ${target("gemini", primary, "gemini-3-pro", PRIMARY_KEY, 1)}
+  gemini-standby: ${target("gemini", standby, "gemini-3-pro", STANDBY_KEY, 2)}
   private: ${target("openai-compatible", standby, "gpt-4o-private", STANDBY_KEY, 1)}
 keys:
-  node-suite: { hash: "sha256:${hash}", models: [gpt-4o, claude-opus-5-5, gpt-5.6] }
+  node-suite: { hash: "sha256:${hash}", models: [gpt-4o, claude-opus-5-5, gpt-5.6, gemini-3-pro] }
 defaults:
   budget:
     deadline: ${settings.deadline}
