@@ -134,7 +134,7 @@ impl AwsAuth {
         let paused = state.failed.clone().filter(|(_, until)| now_s < *until);
         if !fresh && paused.is_none() && !state.fetching {
             state.fetching = true;
-            let fetch = Fetch(Arc::clone(self));
+            let fetch = Fetch { auth: Arc::clone(self), told: false };
             tokio::spawn(async move { fetch.run().await });
         }
         match (good, paused) {
@@ -171,15 +171,20 @@ impl AwsAuth {
 }
 
 /// The one fetch that is running; its end is told whatever becomes of it.
-struct Fetch(Arc<AwsAuth>);
+struct Fetch {
+    auth: Arc<AwsAuth>,
+    /// What came of it is in the state.
+    told: bool,
+}
 
 impl Fetch {
-    async fn run(self) {
-        let fetched = tokio::time::timeout(FETCH_WITHIN, self.0.places.fetch()).await;
+    async fn run(mut self) {
+        let fetched = tokio::time::timeout(FETCH_WITHIN, self.auth.places.fetch()).await;
         let late = || NoCredential("no source of AWS credentials answered in time".to_owned());
         let fetched = fetched.unwrap_or_else(|_| Err(late()));
-        let now_s = self.0.now_s();
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_s = self.auth.now_s();
+        self.told = true;
+        let mut state = self.auth.state.lock().unwrap_or_else(PoisonError::into_inner);
         match fetched {
             Ok(key) if key.is_good(now_s, USELESS_BEFORE_S) => {
                 state.key = Some(Arc::new(key));
@@ -199,14 +204,14 @@ impl Fetch {
 
 impl Drop for Fetch {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.auth.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.fetching = false;
-        if state.key.is_none() && state.failed.is_none() {
+        if !self.told {
             let why = NoCredential("the fetch of AWS credentials was broken off".to_owned());
-            state.failed = Some((why, self.0.now_s() + PAUSE_S));
+            state.failed = Some((why, self.auth.now_s() + PAUSE_S));
         }
         drop(state);
-        self.0.ended.notify_waiters();
+        self.auth.ended.notify_waiters();
     }
 }
 
