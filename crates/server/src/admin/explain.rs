@@ -103,9 +103,10 @@ impl From<AdminError> for ExplainError {
 
 impl App {
     /// Explains a request; with the header `anthropic-version` it is one in the messages dialect, with an `input` and no
-    /// `messages` one of Responses. `endpoint` is the name
-    /// of another one than a conversation's (`embeddings`). `route` is asked for instead of its `model`; `key` is the name of the
-    /// gateway key that it would come with; `headers` count as on the data plane.
+    /// `messages` one of Responses, with `contents` one of Gemini, whose model stands in its path: here in a `model`
+    /// beside them. `endpoint` is the name of another one than a conversation's (`embeddings`). `route` is asked for
+    /// instead of its `model`; `key` is the name of the gateway key that it would come with; `headers` count as on the
+    /// data plane.
     ///
     /// # Errors
     /// [`ExplainError`] if the request would be refused before anything is decided.
@@ -121,8 +122,11 @@ impl App {
         let snapshot = self.snapshot.load_full();
         let body = asked_for(request, route, &snapshot)?;
         let limits = Limits { max_bytes: snapshot.config.server.max_body, max_depth: MAX_DEPTH };
-        let envelope = Envelope::read_for(endpoint, dialect(endpoint, headers, &body), &body, &limits)
-            .map_err(|e| intake::refusal(&e))?;
+        let envelope = match dialect(endpoint, headers, &body) {
+            Dialect::Gemini => Envelope::read_gemini(&body, &model_beside(&body)?, false, &limits),
+            dialect => Envelope::read_for(endpoint, dialect, &body, &limits),
+        };
+        let envelope = envelope.map_err(|e| intake::refusal(&e))?;
         let caller = caller(&snapshot, key)?;
         let providers = caller_keys(headers)?.into_keys().collect();
         let asked = Asked { caller: &caller, envelope: &envelope, headers };
@@ -179,6 +183,7 @@ pub(super) fn strategy_name(strategy: Strategy) -> &'static str {
 fn dialect(endpoint: Endpoint, headers: &HeaderMap, body: &[u8]) -> Dialect {
     #[derive(Deserialize)]
     struct Members {
+        contents: Option<IgnoredAny>,
         input: Option<IgnoredAny>,
         messages: Option<IgnoredAny>,
     }
@@ -187,9 +192,24 @@ fn dialect(endpoint: Endpoint, headers: &HeaderMap, body: &[u8]) -> Dialect {
         return said;
     }
     match serde_json::from_slice(body) {
-        Ok(Members { input: Some(_), messages: None }) => Dialect::Responses,
+        Ok(Members { input: Some(_), messages: None, .. }) => Dialect::Responses,
+        Ok(Members { contents: Some(_), messages: None, .. }) => Dialect::Gemini,
         _ => said,
     }
+}
+
+/// The model of a Gemini request, which has it in its path, and here in a member of its own.
+fn model_beside(body: &[u8]) -> Result<String, ExplainError> {
+    #[derive(Deserialize)]
+    struct Named {
+        model: Option<String>,
+    }
+    let named = serde_json::from_slice::<Named>(body).ok().and_then(|named| named.model);
+    let named = named.map(|name| name.strip_prefix("models/").map_or(name.clone(), str::to_owned));
+    named.ok_or_else(|| {
+        let words = "a request of Gemini has its model in its path: say here which one in `?route=` or in a `model` beside its `contents`";
+        ApiError::bad_request(words, Some("model")).into()
+    })
 }
 
 fn named(name: &str) -> Result<Endpoint, ExplainError> {

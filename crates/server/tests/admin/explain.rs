@@ -28,6 +28,21 @@ async fn a_request_of_responses_is_known_by_its_input() {
     assert_eq!(explained["first"]["target"], "a", "{explained}");
 }
 
+/// On the data plane its path names the model.
+#[tokio::test]
+async fn a_request_of_gemini_is_known_by_its_contents() {
+    let world = world(&[("a", "gpt-4o")], "").await;
+    let contents = json!([{ "role": "user", "parts": [{ "text": "x" }] }]);
+    for model in ["gpt-4o", "models/gpt-4o"] {
+        let explained = world.explain(&json!({ "model": model, "contents": contents })).await;
+        assert_eq!(explained["first"]["target"], "a", "{explained}");
+        assert_eq!(explained["requested"], "gpt-4o");
+    }
+    let nameless = world.post_body("/admin/v1/explain", &json!({ "contents": contents })).await;
+    assert_eq!(nameless.status, 400);
+    assert!(nameless.text().contains("`model` beside its `contents`"), "{}", nameless.text());
+}
+
 #[tokio::test]
 async fn healthy_targets_are_in_and_the_first_would_be_the_primary() {
     let world = world(&[("a", "gpt-4o"), ("b", "gpt-4o")], "").await;
