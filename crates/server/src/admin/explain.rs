@@ -205,8 +205,8 @@ fn model_beside(body: &[u8]) -> Result<String, ExplainError> {
         model: Option<String>,
     }
     let named = serde_json::from_slice::<Named>(body).ok().and_then(|named| named.model);
-    let named = named.map(|name| name.strip_prefix("models/").map_or(name.clone(), str::to_owned));
-    named.ok_or_else(|| {
+    let bare = |name: String| name.strip_prefix("models/").unwrap_or(&name).to_owned();
+    named.map(bare).ok_or_else(|| {
         let words = "a request of Gemini has its model in its path: say here which one in `?route=` or in a `model` beside its `contents`";
         ApiError::bad_request(words, Some("model")).into()
     })
