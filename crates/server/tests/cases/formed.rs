@@ -133,3 +133,17 @@ async fn a_schema_that_cannot_be_checked_is_refused_before_anything_is_sent() {
     }
     assert_eq!([0, 1, 2].map(|sim| world.sim(sim).calls()), [0, 0, 0]);
 }
+
+/// Where no target has structured output nothing is made up for it: the request is refused, by whatever dialect it would go.
+#[tokio::test]
+async fn a_schema_that_no_target_keeps_to_is_refused_before_anything_is_sent() {
+    for has in ["none", "json_object"] {
+        let world = world(&format!("models: {{ lone: {{ structured_output: {has} }} }}\n")).await;
+        for stream in [false, true] {
+            let answer = world.post(&asked("lone", stream, &schema())).await;
+            assert_eq!(answer.status, 400, "{}", answer.text());
+            assert!(answer.text().contains("structured output"), "{}", answer.text());
+        }
+        assert_eq!(world.sim(2).calls(), 0);
+    }
+}
