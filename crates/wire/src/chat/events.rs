@@ -206,7 +206,8 @@ impl EventReader {
             call.arguments.push(&arguments);
         }
         call.early.push_str(&arguments);
-        if call.block.is_none() && !call.name.is_empty() {
+        // What the answer ended without was no call, whatever is said of it afterwards.
+        if call.block.is_none() && !call.name.is_empty() && !call.closed {
             let index = *blocks;
             *blocks += 1;
             let id = if call.id.is_empty() { call_id(&self.id, at) } else { call.id.clone() };

@@ -1,6 +1,22 @@
-//! How what is lost is told.
+//! How what is lost is told, and what comes too late.
 
 use super::*;
+
+/// Found by fuzzing: a call that gets its name after the answer has ended.
+#[test]
+fn a_call_that_is_named_after_the_end_is_none() {
+    let named = json!({ "index": 0, "id": "a", "function": { "name": "f", "arguments": "{}" } });
+    let events = [
+        delta(json!({ "content": "Hi." })),
+        delta(json!({ "tool_calls": [{ "index": 0 }] })),
+        finish("stop"),
+        delta(json!({ "tool_calls": [named] })),
+    ];
+    for into in [MESSAGES, RESPONSES] {
+        let told = streamed(&events, CHAT, into, Back::default());
+        assert!(!told.iter().any(|event| event.to_string().contains("\"name\":\"f\"")), "{told:?}");
+    }
+}
 
 #[test]
 fn what_is_lost_is_named_where_the_client_wrote_it() {
